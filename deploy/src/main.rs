@@ -1,0 +1,2 @@
+//! The `sideband` command.
+fn main() {}

@@ -1,0 +1,12 @@
+//! The shared words, the devices and every array operation of sideband.
+//!
+//! In: compressed frames, counts, scan images. Out: counts, encoded streams, sums, spectra.
+//! Nothing here knows files, streams, scans in progress or pictures; everything here runs on a [`Device`].
+//!
+//! Each operation is a folder: the contract (`<operation>.rs`: trait, preconditions, errors), one file per device
+//! (`cpu.rs`), and tests that run on every device. Read [`Device`] first.
+
+pub mod device;
+pub mod types;
+
+pub use device::{Backend, Cpu, Device, DeviceError, Word};
