@@ -1,1 +1,9 @@
-//! placeholder
+//! sideband as a library: from an acquisition on disk to a phase image with everything said about it.
+//!
+//! In: a DECTRIS master file and what is known of the microscope. Out: images (`.npy`, `.tiff`, `.png`) and
+//! `result.json`. Read [`request::RunRequest`] (what a run is asked) and [`optics::resolve`] (where every
+//! parameter comes from) first.
+
+pub mod cli;
+pub mod optics;
+pub mod request;

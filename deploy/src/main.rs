@@ -1,2 +1,7 @@
 //! The `sideband` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    deploy::cli::main()
+}

@@ -1,0 +1,19 @@
+//! Where every parameter of the microscope comes from.
+//!
+//! Five sources may speak, the first that does wins: flag, optics file, the acquisition's own file, a side-car
+//! file beside it, a default. What is still unknown is asked for by name, all of it in one error; nothing
+//! is guessed. Read [`resolve`] first.
+
+mod check;
+mod missing;
+mod optics_file;
+mod resolve;
+mod text;
+mod values;
+
+pub use check::OpticsError;
+pub use missing::Missing;
+pub use optics_file::read_optics_file;
+pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve};
+pub use text::{parse_aberration, parse_pair, parse_row_col};
+pub use values::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};

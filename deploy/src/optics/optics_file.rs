@@ -1,0 +1,158 @@
+//! The TOML file of `--optics`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kernels::types::{Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use serde::Deserialize;
+
+use super::text::aberration_of;
+use super::{OpticsError, OpticsValues};
+
+/// The file as it is written; the keys are the flags with underscores.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    voltage_kv: Option<f64>,
+    semi_angle_mrad: Option<f64>,
+    scan_step_nm: Option<OneOrTwo>,
+    rotation_deg: Option<f64>,
+    transpose: Option<bool>,
+    scan_shape: Option<WrittenShape>,
+    bf_centre: Option<[f64; 2]>,
+    bf_radius_px: Option<f64>,
+    detector_sampling_mrad: Option<OneOrTwo>,
+    #[serde(default)]
+    aberrations: BTreeMap<String, WrittenAberration>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "expected one number or [ROW, COL]")]
+enum OneOrTwo {
+    Both(f64),
+    RowCol([f64; 2]),
+}
+
+impl OneOrTwo {
+    fn pair(self) -> [f64; 2] {
+        match self {
+            Self::Both(both) => [both, both],
+            Self::RowCol(pair) => pair,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a shape such as \"256x256\" or [256, 256]")]
+enum WrittenShape {
+    Text(String),
+    RowsCols([usize; 2]),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected NM, or [NM, DEG]")]
+enum WrittenAberration {
+    Size(f64),
+    SizeAndAngle(Vec<f64>),
+}
+
+/// Reads an optics file.
+///
+/// # Errors
+/// [`OpticsError::OpticsFile`]: not readable, not TOML, an unknown key (by name), or a value that makes no sense.
+pub fn read_optics_file(path: &Path) -> Result<OpticsValues, OpticsError> {
+    let refused = |what: String| OpticsError::OpticsFile { path: path.to_owned(), what };
+    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    parse(&text).map_err(refused)
+}
+
+fn parse(text: &str) -> Result<OpticsValues, String> {
+    let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    let scan_shape = match written.scan_shape {
+        None => None,
+        Some(WrittenShape::Text(text)) => Some(text.parse()?),
+        Some(WrittenShape::RowsCols([rows, cols])) => Some(ScanShape { rows, cols }),
+    };
+    let mut aberrations = Vec::new();
+    for (name, value) in &written.aberrations {
+        let term = match value {
+            WrittenAberration::Size(size) => aberration_of(name, &[*size]),
+            WrittenAberration::SizeAndAngle(numbers) => aberration_of(name, numbers),
+        }?;
+        aberrations.push(term);
+    }
+    Ok(OpticsValues {
+        voltage: written.voltage_kv.map(Kilovolts),
+        semi_angle: written.semi_angle_mrad.map(Milliradians),
+        scan_step: written.scan_step_nm.map(|step| step.pair().map(Nanometres)),
+        rotation: written.rotation_deg.map(Degrees),
+        transpose: written.transpose,
+        scan_shape,
+        bf_centre: written.bf_centre.map(|centre| centre.map(Pixels)),
+        bf_radius: written.bf_radius_px.map(Pixels),
+        detector_sampling: written.detector_sampling_mrad.map(|sampling| sampling.pair().map(Milliradians)),
+        aberrations,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_is_read() {
+        let values = parse(
+            r#"
+            voltage_kv = 300
+            semi_angle_mrad = 30.0
+            scan_step_nm = [0.016, 0.017]
+            rotation_deg = -12.5
+            transpose = true
+            scan_shape = "64x48"
+            bf_centre = [95.3, 96.85]
+            bf_radius_px = 50
+            detector_sampling_mrad = 0.6
+            [aberrations]
+            C10 = -6.3
+            C12 = [1.8, 11.6]
+            "#,
+        )
+        .unwrap();
+        assert_eq!(values.voltage, Some(Kilovolts(300.0)));
+        assert_eq!(values.scan_step, Some([Nanometres(0.016), Nanometres(0.017)]));
+        assert_eq!(values.rotation, Some(Degrees(-12.5)));
+        assert_eq!(values.transpose, Some(true));
+        assert_eq!(values.scan_shape, Some(ScanShape { rows: 64, cols: 48 }));
+        assert_eq!(values.bf_centre, Some([Pixels(95.3), Pixels(96.85)]));
+        assert_eq!(values.bf_radius, Some(Pixels(50.0)));
+        assert_eq!(values.detector_sampling, Some([Milliradians(0.6); 2]));
+        let sizes: Vec<_> =
+            values.aberrations.iter().map(|term| (term.name(), term.size.0, term.angle.0)).collect();
+        assert_eq!(sizes, [("C10".to_owned(), -6.3, 0.0), ("C12".to_owned(), 1.8, 11.6)]);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        for (text, name) in [
+            ("voltage = 300", "voltage"),
+            ("[aberrations]\nC99 = 1", "C99"),
+            ("[aberation]\nC10 = 1", "aberation"),
+        ] {
+            let refused = parse(text).unwrap_err();
+            assert!(refused.contains(name), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_says_what_was_expected() {
+        for (text, said) in [
+            ("scan_step_nm = \"small\"", "one number or [ROW, COL]"),
+            ("scan_shape = 64", "256x256"),
+            ("[aberrations]\nC12 = 1.8", "C12=1.8,DEG"),
+            ("[aberrations]\nC10 = true", "NM"),
+        ] {
+            let refused = parse(text).unwrap_err();
+            assert!(refused.contains(said), "{text}: {refused}");
+        }
+    }
+}

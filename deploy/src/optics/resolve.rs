@@ -1,0 +1,253 @@
+//! Joining the sources: the first that speaks wins, and it is remembered which one it was.
+
+use kernels::types::{
+    ABERRATIONS, Aberration, Aberrations, Degrees, Kilovolts, Milliradians, Nanometres, Optics, Pixels,
+    ScanShape,
+};
+
+use super::check::{OpticsError, check_source};
+use super::missing::Missing;
+use super::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved<T> {
+    /// The value, unit in its type.
+    pub value: T,
+    /// The kind of source.
+    pub provenance: Provenance,
+    /// The source itself: the flag, the file.
+    pub detail: String,
+}
+
+/// What the resolution has to know of the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// Frames the acquisition should have, received or not.
+    pub frames_expected: u64,
+}
+
+/// The bright field as it was measured on the mean pattern.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredBrightField {
+    /// Centre (row, col).
+    pub centre: [Pixels; 2],
+    /// Radius.
+    pub radius: Pixels,
+    /// Scattering angle of one pixel along (row, col), from the edge.
+    pub sampling: [Milliradians; 2],
+}
+
+/// Every parameter with its origin. What is `None` has to be measured: see [`ResolvedOptics::fill_measured`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResolvedOptics {
+    /// Accelerating voltage.
+    pub voltage: Resolved<Kilovolts>,
+    /// Probe semi-convergence angle.
+    pub semi_angle: Resolved<Milliradians>,
+    /// Scan step along (row, col).
+    pub scan_step: Resolved<[Nanometres; 2]>,
+    /// Rotation from detector to scan.
+    pub rotation: Resolved<Degrees>,
+    /// Detector rows and columns swapped before the rotation.
+    pub transpose: Resolved<bool>,
+    /// Scan lines and positions a line; their product is the frames expected.
+    pub scan_shape: Resolved<ScanShape>,
+    /// Centre of the bright field when pinned or measured.
+    pub bf_centre: Option<Resolved<[Pixels; 2]>>,
+    /// Radius of the bright field when pinned or measured.
+    pub bf_radius: Option<Resolved<Pixels>>,
+    /// Scattering angle of a pixel when pinned or measured.
+    pub detector_sampling: Option<Resolved<[Milliradians; 2]>>,
+    /// All 14 aberrations, in the order of [`ABERRATIONS`].
+    pub aberrations: Vec<Resolved<Aberration>>,
+    /// What a person should know of how the values were found, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Joins what the user said with what the files say (`recorded`: the file, then side-cars; any order).
+///
+/// # Errors
+/// [`OpticsError::Impossible`] or [`OpticsError::Repeated`] for a value that cannot be, whoever said it;
+/// [`OpticsError::Missing`] with every parameter that is needed and unknown;
+/// [`OpticsError::WrongScanShape`] when rows x cols are not the frames expected.
+pub fn resolve(
+    request: &OpticsRequest,
+    recorded: &[Source],
+    acquisition: Acquisition,
+) -> Result<ResolvedOptics, OpticsError> {
+    let mut sources = request.sources();
+    sources.extend(recorded.iter().cloned());
+    sources.sort_by_key(|source| source.provenance);
+    for source in &sources {
+        check_source(source)?;
+    }
+    let mut join = Join { sources: &sources, acquisition, missing: Vec::new(), notes: Vec::new() };
+
+    let voltage = join.required(Parameter::Voltage, |said| said.voltage);
+    let semi_angle = join.required(Parameter::SemiAngle, |said| said.semi_angle);
+    let scan_step = join.required(Parameter::ScanStep, |said| said.scan_step);
+    let rotation = join.required(Parameter::Rotation, |said| said.rotation);
+    let scan_shape = join.required(Parameter::ScanShape, |said| said.scan_shape);
+    let transpose = join.first(Parameter::Transpose, |said| said.transpose).unwrap_or(Resolved {
+        value: false,
+        provenance: Provenance::Default,
+        detail: "not transposed".to_owned(),
+    });
+    let bf_centre = join.first(Parameter::BfCentre, |said| said.bf_centre);
+    let bf_radius = join.first(Parameter::BfRadius, |said| said.bf_radius);
+    let detector_sampling = join.first(Parameter::DetectorSampling, |said| said.detector_sampling);
+    let aberrations = join.aberrations();
+
+    let Join { missing, notes, .. } = join;
+    let (Some(voltage), Some(semi_angle), Some(scan_step), Some(rotation), Some(scan_shape)) =
+        (voltage, semi_angle, scan_step, rotation, scan_shape)
+    else {
+        return Err(OpticsError::Missing(missing));
+    };
+    if u64::try_from(scan_shape.value.positions()).ok() != Some(acquisition.frames_expected) {
+        return Err(OpticsError::WrongScanShape {
+            shape: scan_shape.value,
+            place: scan_shape.detail,
+            frames: acquisition.frames_expected,
+        });
+    }
+    Ok(ResolvedOptics {
+        voltage,
+        semi_angle,
+        scan_step,
+        rotation,
+        transpose,
+        scan_shape,
+        bf_centre,
+        bf_radius,
+        detector_sampling,
+        aberrations,
+        notes,
+    })
+}
+
+/// The sources, strongest first, and what came up while joining them.
+struct Join<'a> {
+    sources: &'a [Source],
+    acquisition: Acquisition,
+    missing: Vec<Missing>,
+    notes: Vec<String>,
+}
+
+impl Join<'_> {
+    /// The first source that says it; a weaker source that says otherwise becomes a note.
+    fn first<T: Copy + PartialEq + std::fmt::Debug>(
+        &mut self,
+        parameter: Parameter,
+        said: impl Fn(&OpticsValues) -> Option<T>,
+    ) -> Option<Resolved<T>> {
+        let mut speaking = self.sources.iter().filter_map(|source| Some((source, said(&source.values)?)));
+        let (winner, value) = speaking.next()?;
+        let detail = winner.detail(parameter);
+        for (other, differs) in speaking.filter(|(_, other)| *other != value) {
+            self.notes.push(format!(
+                "{}: {} says otherwise ({differs:?}); {detail} is used",
+                parameter.key(),
+                other.detail(parameter)
+            ));
+        }
+        Some(Resolved { value, provenance: winner.provenance, detail })
+    }
+
+    /// As [`Self::first`]; what nobody says is asked for.
+    fn required<T: Copy + PartialEq + std::fmt::Debug>(
+        &mut self,
+        parameter: Parameter,
+        said: impl Fn(&OpticsValues) -> Option<T>,
+    ) -> Option<Resolved<T>> {
+        let found = self.first(parameter, said);
+        if found.is_none() {
+            self.missing.push(Missing { parameter, frames: self.acquisition.frames_expected });
+        }
+        found
+    }
+
+    /// Every aberration: the first source that names it, or 0 and a note.
+    fn aberrations(&mut self) -> Vec<Resolved<Aberration>> {
+        let mut all = Vec::with_capacity(ABERRATIONS.len());
+        let mut unsaid = Vec::new();
+        for (name, order, symmetry) in ABERRATIONS {
+            let of_name =
+                |said: &OpticsValues| said.aberrations.iter().find(|term| term.name() == name).copied();
+            let resolved = self.first(Parameter::Aberration, of_name).unwrap_or_else(|| {
+                unsaid.push(name);
+                Resolved {
+                    value: Aberration { order, symmetry, size: Nanometres(0.0), angle: Degrees(0.0) },
+                    provenance: Provenance::Default,
+                    detail: "not given, taken as 0".to_owned(),
+                }
+            });
+            all.push(resolved);
+        }
+        if !unsaid.is_empty() {
+            let which =
+                if unsaid.len() == ABERRATIONS.len() { "all of them".to_owned() } else { unsaid.join(" ") };
+            self.notes.push(format!(
+                "aberrations not given are taken as 0: {which} (give them with --aberration NAME=NM[,DEG])"
+            ));
+        }
+        all
+    }
+}
+
+impl Source {
+    /// The source as a person would name it.
+    pub(crate) fn described(&self) -> String {
+        match self.place.is_empty() {
+            true => self.provenance.to_string(),
+            false => format!("{} {}", self.provenance, self.place),
+        }
+    }
+
+    /// The source of one parameter: the flag, or the place.
+    fn detail(&self, parameter: Parameter) -> String {
+        match self.provenance {
+            Provenance::Flag => parameter.flag().to_owned(),
+            _ => self.described(),
+        }
+    }
+}
+
+impl ResolvedOptics {
+    /// Fills what was not pinned with what was measured; what was pinned stays.
+    pub fn fill_measured(&mut self, measured: MeasuredBrightField) {
+        fn fill<T>(slot: &mut Option<Resolved<T>>, value: T, detail: &str) {
+            slot.get_or_insert_with(|| Resolved {
+                value,
+                provenance: Provenance::Fitted,
+                detail: detail.to_owned(),
+            });
+        }
+        fill(&mut self.bf_centre, measured.centre, "centroid of the bright-field disk in the mean pattern");
+        fill(&mut self.bf_radius, measured.radius, "area of the bright-field disk in the mean pattern");
+        fill(
+            &mut self.detector_sampling,
+            measured.sampling,
+            "semi-angle over the radius of the half-height edge",
+        );
+    }
+
+    /// The optics as the kernels take them, at a detector sampling (pinned or measured).
+    pub fn optics_at(&self, detector_sampling: [Milliradians; 2]) -> Optics {
+        let given =
+            self.aberrations.iter().map(|term| term.value).filter(|term| term.size.0 != 0.0).collect();
+        Optics {
+            voltage: self.voltage.value,
+            semi_angle: self.semi_angle.value,
+            scan_step: self.scan_step.value,
+            detector_sampling,
+            rotation: self.rotation.value,
+            transpose: self.transpose.value,
+            aberrations: Aberrations(given),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use super::super::parse_aberration;
+use super::*;
+
+const FRAMES: Acquisition = Acquisition { frames_expected: 4096 };
+
+fn file() -> Source {
+    let values = OpticsValues { voltage: Some(Kilovolts(300.0)), ..Default::default() };
+    Source { provenance: Provenance::File, place: "set_master.h5".to_owned(), values }
+}
+
+fn enough() -> OpticsRequest {
+    OpticsRequest {
+        flags: OpticsValues {
+            semi_angle: Some(Milliradians(30.0)),
+            scan_step: Some([Nanometres(0.016); 2]),
+            rotation: Some(Degrees(-12.5)),
+            scan_shape: Some(ScanShape { rows: 64, cols: 64 }),
+            ..Default::default()
+        },
+        optics_file: None,
+    }
+}
+
+fn refusal(request: &OpticsRequest, recorded: &[Source]) -> String {
+    resolve(request, recorded, FRAMES).unwrap_err().to_string()
+}
+
+#[test]
+fn everything_that_is_missing_is_asked_for_in_one_error_by_flag() {
+    let text = refusal(&OpticsRequest::default(), &[]);
+    for flag in ["--voltage-kv", "--semi-angle-mrad", "--scan-step-nm", "--rotation-deg", "--scan-shape"] {
+        assert!(text.contains(flag), "{flag} not in: {text}");
+    }
+    assert!(text.contains("5 parameters"), "{text}");
+    assert!(text.contains("4096 = 64 x 64, so it could be 64x64"), "{text}");
+    assert!(text.contains("semi_angle_mrad") && text.contains("--optics"), "{text}");
+}
+
+#[test]
+fn what_a_file_says_is_not_asked_for() {
+    let text = refusal(&OpticsRequest::default(), &[file()]);
+    assert!(!text.contains("--voltage-kv"), "{text}");
+    let optics = resolve(&enough(), &[file()], FRAMES).unwrap();
+    assert_eq!((optics.voltage.value.0, optics.voltage.provenance), (300.0, Provenance::File));
+    assert!(optics.voltage.detail.contains("set_master.h5"));
+}
+
+#[test]
+fn flag_beats_optics_file_beats_file_beats_side_car() {
+    let says = |kv: f64| OpticsValues { voltage: Some(Kilovolts(kv)), ..Default::default() };
+    let side_car = Source { provenance: Provenance::SideCar, place: "set.h5".to_owned(), values: says(80.0) };
+    let mut master = file();
+    let mut request = enough();
+    let found = |request: &OpticsRequest, recorded: &[Source]| {
+        let optics = resolve(request, recorded, FRAMES).unwrap();
+        (optics.voltage.value.0, optics.voltage.provenance)
+    };
+    assert_eq!(found(&request, std::slice::from_ref(&side_car)), (80.0, Provenance::SideCar));
+    assert_eq!(found(&request, &[side_car.clone(), master.clone()]), (300.0, Provenance::File));
+    request.optics_file = Some(("optics.toml".into(), says(200.0)));
+    assert_eq!(found(&request, &[side_car.clone(), master.clone()]), (200.0, Provenance::OpticsFile));
+    request.flags.voltage = Some(Kilovolts(120.0));
+    assert_eq!(found(&request, &[side_car.clone(), master.clone()]), (120.0, Provenance::Flag));
+    master.values.voltage = None;
+    assert_eq!(found(&request, &[side_car, master]), (120.0, Provenance::Flag));
+}
+
+#[test]
+fn a_weaker_source_that_says_otherwise_is_noted() {
+    let mut request = enough();
+    request.flags.voltage = Some(Kilovolts(200.0));
+    let optics = resolve(&request, &[file()], FRAMES).unwrap();
+    let noted = optics.notes.iter().any(|note| note.contains("voltage_kv") && note.contains("set_master.h5"));
+    assert!(noted, "{:?}", optics.notes);
+}
+
+#[test]
+fn aberrations_not_given_are_zero_by_default_and_noted() {
+    let mut request = enough();
+    request.flags.aberrations = vec![parse_aberration("C10=-6.3").unwrap()];
+    request.optics_file = Some((
+        "optics.toml".into(),
+        OpticsValues {
+            aberrations: vec![parse_aberration("C10=5").unwrap(), parse_aberration("C12=1.8,11.6").unwrap()],
+            ..Default::default()
+        },
+    ));
+    let optics = resolve(&request, &[file()], FRAMES).unwrap();
+    assert_eq!(optics.aberrations.len(), ABERRATIONS.len());
+    let found: Vec<_> =
+        optics.aberrations.iter().take(3).map(|term| (term.value.size.0, term.provenance)).collect();
+    assert_eq!(found, [(-6.3, Provenance::Flag), (1.8, Provenance::OpticsFile), (0.0, Provenance::Default)]);
+    assert!(optics.notes.iter().any(|note| note.contains("taken as 0: C21 C23")), "{:?}", optics.notes);
+    assert_eq!(optics.optics_at([Milliradians(0.6); 2]).aberrations.0.len(), 2);
+}
+
+#[test]
+fn a_scan_that_is_not_the_frames_is_refused_with_both_numbers() {
+    let mut request = enough();
+    request.flags.scan_shape = Some(ScanShape { rows: 64, cols: 63 });
+    let text = refusal(&request, &[file()]);
+    assert!(text.contains("4032") && text.contains("4096"), "{text}");
+    request.flags.scan_shape = Some(ScanShape { rows: usize::MAX, cols: 2 });
+    assert!(refusal(&request, &[file()]).contains("4096"));
+}
+
+#[test]
+fn impossible_values_are_refused_with_their_unit() {
+    let cases: [(&str, fn(&mut OpticsValues)); 9] = [
+        ("0 mrad", |said| said.semi_angle = Some(Milliradians(0.0))),
+        ("200 mrad", |said| said.semi_angle = Some(Milliradians(200.0))),
+        ("NaN mrad", |said| said.semi_angle = Some(Milliradians(f64::NAN))),
+        ("300000 kV", |said| said.voltage = Some(Kilovolts(300_000.0))),
+        ("-1 nm", |said| said.scan_step = Some([Nanometres(-1.0), Nanometres(1.0)])),
+        ("inf deg", |said| said.rotation = Some(Degrees(f64::INFINITY))),
+        ("0 px", |said| said.bf_radius = Some(Pixels(0.0))),
+        ("0 mrad, 1 mrad", |said| said.detector_sampling = Some([Milliradians(0.0), Milliradians(1.0)])),
+        ("NaN px", |said| said.bf_centre = Some([Pixels(f64::NAN), Pixels(0.0)])),
+    ];
+    for (got, spoil) in cases {
+        let mut request = enough();
+        spoil(&mut request.flags);
+        let text = refusal(&request, &[file()]);
+        assert!(text.contains(got) && text.contains("expected"), "{got}: {text}");
+    }
+    let mut recorded = file();
+    recorded.values.voltage = Some(Kilovolts(0.0));
+    assert!(refusal(&enough(), &[recorded]).contains("set_master.h5"));
+}
+
+#[test]
+fn an_aberration_given_twice_is_refused_by_name() {
+    let mut request = enough();
+    request.flags.aberrations = vec![parse_aberration("C30=1").unwrap(), parse_aberration("C30=2").unwrap()];
+    assert!(refusal(&request, &[file()]).contains("C30"));
+}
+
+#[test]
+fn measurement_fills_only_what_is_not_pinned() {
+    let mut request = enough();
+    request.flags.bf_centre = Some([Pixels(95.0), Pixels(96.0)]);
+    let mut optics = resolve(&request, &[file()], FRAMES).unwrap();
+    assert!(optics.bf_radius.is_none() && optics.detector_sampling.is_none());
+    optics.fill_measured(MeasuredBrightField {
+        centre: [Pixels(1.0), Pixels(2.0)],
+        radius: Pixels(50.0),
+        sampling: [Milliradians(0.6); 2],
+    });
+    let centre = optics.bf_centre.unwrap();
+    assert_eq!((centre.value[0].0, centre.provenance), (95.0, Provenance::Flag));
+    let radius = optics.bf_radius.unwrap();
+    assert_eq!((radius.value.0, radius.provenance), (50.0, Provenance::Fitted));
+    assert_eq!(optics.detector_sampling.unwrap().provenance, Provenance::Fitted);
+}
