@@ -6,4 +6,7 @@
 
 pub mod cli;
 pub mod optics;
+pub mod output;
+pub mod progress;
 pub mod request;
+pub mod rings;

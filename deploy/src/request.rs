@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::optics::OpticsRequest;
+use crate::rings::Rings;
 
 /// Everything a run is told: the acquisition, where results go, the microscope, the limits.
 #[derive(Clone, Debug)]
@@ -45,70 +46,9 @@ impl StopFlag {
     }
 }
 
-/// A ring about the beam centre, in units of the bright-field radius R: a pixel belongs to it when
-/// inner R <= distance <= outer R.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ring {
-    /// Inner radius in units of R; 0 for a disk.
-    pub inner: f64,
-    /// Outer radius in units of R; infinity reaches to the corners.
-    pub outer: f64,
-}
-
-/// The three virtual detectors of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rings {
-    /// Bright field.
-    pub bf: Ring,
-    /// Annular dark field.
-    pub adf: Ring,
-    /// Dark field: everything outside the disk.
-    pub df: Ring,
-}
-
-impl Default for Rings {
-    /// bf r <= 0.9 R; adf 1.2 R <= r <= 1.85 R; df 1.1 R <= r.
-    fn default() -> Self {
-        Self {
-            bf: Ring { inner: 0.0, outer: 0.9 },
-            adf: Ring { inner: 1.2, outer: 1.85 },
-            df: Ring { inner: 1.1, outer: f64::INFINITY },
-        }
-    }
-}
-
-impl std::str::FromStr for Ring {
-    type Err = String;
-
-    /// Reads `IN,OUT` in units of the bright-field radius; `inf` is allowed as OUT.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text
-            .split_once(',')
-            .and_then(|(inner, outer)| Some((inner.trim().parse().ok()?, outer.trim().parse().ok()?)));
-        match parsed {
-            Some((inner, outer)) if 0.0 <= inner && inner < outer && f64::is_finite(inner) => {
-                Ok(Self { inner, outer })
-            }
-            _ => Err(format!(
-                "got ring '{text}', expected IN,OUT with 0 <= IN < OUT in units of the bright-field radius, such as 1.2,1.85 or 1.1,inf"
-            )),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_ring_is_read_from_text_and_nonsense_is_refused_by_its_text() {
-        assert_eq!("1.2, 1.85".parse(), Ok(Ring { inner: 1.2, outer: 1.85 }));
-        assert_eq!("1.1,inf".parse(), Ok(Ring { inner: 1.1, outer: f64::INFINITY }));
-        for nonsense in ["", "1", "2,1", "-1,2", "nan,2", "1,nan", "inf,inf", "1,1"] {
-            let refused = nonsense.parse::<Ring>().unwrap_err();
-            assert!(refused.contains(&format!("'{nonsense}'")), "{refused}");
-        }
-    }
 
     #[test]
     fn every_copy_of_a_stop_flag_sees_it_raised() {

@@ -6,7 +6,8 @@ use clap::Args;
 
 use super::OpticsArgs;
 use crate::optics::OpticsError;
-use crate::request::{Ring, Rings, RunRequest, StopFlag};
+use crate::request::{RunRequest, StopFlag};
+use crate::rings::{Ring, Rings};
 
 /// What `sideband run` takes.
 #[derive(Args, Clone, Debug)]

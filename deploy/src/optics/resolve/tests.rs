@@ -106,7 +106,8 @@ fn a_scan_that_is_not_the_frames_is_refused_with_both_numbers() {
 
 #[test]
 fn impossible_values_are_refused_with_their_unit() {
-    let cases: [(&str, fn(&mut OpticsValues)); 9] = [
+    type Spoil = fn(&mut OpticsValues);
+    let cases: [(&str, Spoil); 9] = [
         ("0 mrad", |said| said.semi_angle = Some(Milliradians(0.0))),
         ("200 mrad", |said| said.semi_angle = Some(Milliradians(200.0))),
         ("NaN mrad", |said| said.semi_angle = Some(Milliradians(f64::NAN))),
