@@ -6,6 +6,8 @@
 //! Each operation is a folder: the contract (`<operation>.rs`: trait, preconditions, errors), one file per device
 //! (`cpu.rs`), and tests that run on every device. Read [`Device`] first.
 
+pub mod bslz4_decode;
+pub mod bslz4_encode;
 pub mod device;
 pub mod types;
 
