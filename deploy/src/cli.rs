@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted with
 //! partial results saved.
 
+mod doctor;
 mod optics_args;
 mod run_args;
 
@@ -12,6 +13,7 @@ use clap::{Parser, Subcommand};
 
 use crate::optics::OpticsError;
 
+pub use doctor::DoctorArgs;
 pub use optics_args::OpticsArgs;
 pub use run_args::RunArgs;
 
@@ -33,6 +35,8 @@ pub struct Cli {
 pub enum Command {
     /// Reconstruct the phase image of an acquisition.
     Run(RunArgs),
+    /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
+    Doctor(DoctorArgs),
 }
 
 /// How a command ended that did not fail.
@@ -67,9 +71,19 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
 
 fn dispatch(command: Command) -> anyhow::Result<Ending> {
     match command {
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Run(args) => {
             let request = args.request()?;
             anyhow::bail!("{}: the pipeline is not part of this build", request.master.display())
         }
+    }
+}
+
+/// Writes a line to stdout. A reader that went away (`| head`) has seen enough: that is no failure.
+fn say(text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
     }
 }

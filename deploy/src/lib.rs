@@ -5,8 +5,10 @@
 //! parameter comes from) first.
 
 pub mod cli;
+pub mod doctor;
 pub mod optics;
 pub mod output;
 pub mod progress;
+pub mod report;
 pub mod request;
 pub mod rings;

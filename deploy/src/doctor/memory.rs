@@ -1,0 +1,81 @@
+//! Main memory, as Linux and its control groups tell it.
+
+use serde::Serialize;
+
+use super::gigabytes;
+
+/// Main memory. What the system does not say is none.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct MemoryReport {
+    /// All of it.
+    pub total_bytes: Option<u64>,
+    /// What can be had without pushing others out.
+    pub available_bytes: Option<u64>,
+    /// What a control group (a container, a batch system) still allows this process.
+    pub allowed_bytes: Option<u64>,
+}
+
+impl MemoryReport {
+    /// Asks the system.
+    pub(super) fn examine() -> Self {
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
+        let number = |text: Option<String>| text?.trim().parse::<u64>().ok();
+        let allowed = number(group("memory.max"))
+            .map(|max| max.saturating_sub(number(group("memory.current")).unwrap_or(0)));
+        Self {
+            total_bytes: field(&meminfo, "MemTotal"),
+            available_bytes: field(&meminfo, "MemAvailable"),
+            allowed_bytes: allowed,
+        }
+    }
+
+    /// What a run can plan with: the smaller of available and allowed.
+    pub fn usable_bytes(&self) -> Option<u64> {
+        match (self.available_bytes, self.allowed_bytes) {
+            (Some(available), Some(allowed)) => Some(available.min(allowed)),
+            (available, allowed) => available.or(allowed),
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let said = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), gigabytes);
+        let mut text = format!("{} in all, {} available", said(self.total_bytes), said(self.available_bytes));
+        if let Some(allowed) = self.allowed_bytes {
+            text.push_str(&format!(", this process may take {} more", gigabytes(allowed)));
+        }
+        text
+    }
+}
+
+/// The bytes of one line of `/proc/meminfo` (`MemTotal:  24000000 kB`, where kB are 1024 bytes).
+fn field(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_is_read_by_name() {
+        let text = "MemTotal:       24576000 kB\nMemFree: 1 kB\nMemAvailable:   20000000 kB\n";
+        assert_eq!(field(text, "MemAvailable"), Some(20_480_000_000));
+        assert_eq!(field(text, "Mem"), None);
+        assert_eq!(field("MemTotal: lots", "MemTotal"), None);
+    }
+
+    #[test]
+    fn the_tighter_limit_counts() {
+        let of = |available, allowed| MemoryReport {
+            total_bytes: None,
+            available_bytes: available,
+            allowed_bytes: allowed,
+        };
+        assert_eq!(of(Some(5), Some(3)).usable_bytes(), Some(3));
+        assert_eq!(of(Some(5), None).usable_bytes(), Some(5));
+        assert_eq!(of(None, None).usable_bytes(), None);
+    }
+}

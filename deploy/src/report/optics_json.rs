@@ -1,0 +1,108 @@
+//! The optics in `result.json`: four objects with the same keys, in the order of the flags.
+
+use kernels::types::{Milliradians, Nanometres, Pixels};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Value, json};
+
+use crate::optics::{Resolved, ResolvedOptics};
+
+/// One key of the four objects.
+struct Entry {
+    key: String,
+    value: Value,
+    provenance: Value,
+    detail: Value,
+    unit: &'static str,
+}
+
+impl Entry {
+    fn new<T>(key: &str, unit: &'static str, resolved: &Resolved<T>, value: Value) -> Self {
+        Self {
+            key: key.to_owned(),
+            value,
+            provenance: json!(resolved.provenance),
+            detail: json!(resolved.detail),
+            unit,
+        }
+    }
+
+    /// What was to be measured and was not is null, with null for its origin.
+    fn measured<T>(
+        key: &str,
+        unit: &'static str,
+        resolved: Option<&Resolved<T>>,
+        value: impl Fn(&T) -> Value,
+    ) -> Self {
+        match resolved {
+            Some(resolved) => Self::new(key, unit, resolved, value(&resolved.value)),
+            None => Self {
+                key: key.to_owned(),
+                value: Value::Null,
+                provenance: Value::Null,
+                detail: json!("not measured"),
+                unit,
+            },
+        }
+    }
+}
+
+/// Writes `optics`, `optics_provenance`, `optics_detail` and `optics_unit`.
+pub(super) fn serialize<S: Serializer>(optics: &ResolvedOptics, serializer: S) -> Result<S::Ok, S::Error> {
+    let entries = entries(optics);
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("optics", &Column(&entries, |entry| entry.value.clone()))?;
+    map.serialize_entry("optics_provenance", &Column(&entries, |entry| entry.provenance.clone()))?;
+    map.serialize_entry("optics_detail", &Column(&entries, |entry| entry.detail.clone()))?;
+    map.serialize_entry("optics_unit", &Column(&entries, |entry| json!(entry.unit)))?;
+    map.end()
+}
+
+/// One of the four objects.
+struct Column<'a>(&'a [Entry], fn(&Entry) -> Value);
+
+impl Serialize for Column<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|entry| (&entry.key, (self.1)(entry))))
+    }
+}
+
+fn entries(optics: &ResolvedOptics) -> Vec<Entry> {
+    let shape = optics.scan_shape.value;
+    let step = optics.scan_step.value;
+    let mut entries = vec![
+        Entry::new("voltage_kv", "kV", &optics.voltage, json!(optics.voltage.value.0)),
+        Entry::new("semi_angle_mrad", "mrad", &optics.semi_angle, json!(optics.semi_angle.value.0)),
+        Entry::new("scan_step_nm", "nm, (row, col)", &optics.scan_step, json!(step.map(|Nanometres(nm)| nm))),
+        Entry::new("rotation_deg", "deg, detector to scan", &optics.rotation, json!(optics.rotation.value.0)),
+        Entry::new("transpose", "bool", &optics.transpose, json!(optics.transpose.value)),
+        Entry::new(
+            "scan_shape",
+            "positions, (rows, cols)",
+            &optics.scan_shape,
+            json!([shape.rows, shape.cols]),
+        ),
+        Entry::measured("bf_centre_px", "px, (row, col)", optics.bf_centre.as_ref(), |centre| {
+            json!(centre.map(|Pixels(px)| px))
+        }),
+        Entry::measured("bf_radius_px", "px", optics.bf_radius.as_ref(), |radius| json!(radius.0)),
+        Entry::measured(
+            "detector_sampling_mrad",
+            "mrad a pixel, (row, col)",
+            optics.detector_sampling.as_ref(),
+            |sampling| json!(sampling.map(|Milliradians(mrad)| mrad)),
+        ),
+    ];
+    for term in &optics.aberrations {
+        let digits = format!("{}{}", term.value.order, term.value.symmetry);
+        entries.push(Entry::new(&format!("c{digits}_nm"), "nm", term, json!(term.value.size.0)));
+        if term.value.symmetry > 0 {
+            entries.push(Entry::new(
+                &format!("phi{digits}_deg"),
+                "deg, scan frame",
+                term,
+                json!(term.value.angle.0),
+            ));
+        }
+    }
+    entries
+}

@@ -1,0 +1,123 @@
+use kernels::types::{Degrees, Kilovolts, Nanometres, ScanShape};
+use serde_json::Value;
+
+use super::*;
+use crate::optics::{
+    Acquisition, MeasuredBrightField, OpticsRequest, OpticsValues, Provenance, Source, parse_aberration,
+    resolve,
+};
+use crate::output::{Quantity, Values};
+
+fn report() -> RunReport {
+    let flags = OpticsValues {
+        semi_angle: Some(Milliradians(30.0)),
+        scan_step: Some([Nanometres(0.016); 2]),
+        rotation: Some(Degrees(-12.5)),
+        scan_shape: Some(ScanShape { rows: 2, cols: 3 }),
+        aberrations: vec![parse_aberration("C10=-6.3").unwrap(), parse_aberration("C12=1.8,11.6").unwrap()],
+        ..Default::default()
+    };
+    let file = Source {
+        provenance: Provenance::File,
+        place: "set_master.h5".to_owned(),
+        values: OpticsValues { voltage: Some(Kilovolts(300.0)), ..Default::default() },
+    };
+    let request = OpticsRequest { flags, optics_file: None };
+    let optics = resolve(&request, &[file], Acquisition { frames_expected: 6 }).unwrap();
+    RunReport {
+        software: Software::default(),
+        status: Status::Partial,
+        device: "CPU".to_owned(),
+        input: Input { master: "set_master.h5".into(), files: vec![], compressed_bytes: 7 },
+        frames: Frames {
+            expected: 6,
+            received: 5,
+            missing: 1,
+            gaps: vec![MissingFrames::from(&Gap {
+                first: 3,
+                count: 1,
+                reason: GapReason::Corrupt("frame 3: got 2 bytes, expected 4".to_owned()),
+            })],
+        },
+        seconds: vec![("read".to_owned(), 0.5), ("correct".to_owned(), 0.25)],
+        optics,
+        bright_field: None,
+        masks: vec![],
+        encoded: None,
+        loss_rad2: None,
+        images: vec![],
+        warnings: vec![],
+    }
+}
+
+fn written(report: &mut RunReport, images: &[Image]) -> (tempfile::TempDir, Value, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write_results(&dir.path().join("deep/out"), images, report).unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    (dir, serde_json::from_str(&text).unwrap(), text)
+}
+
+#[test]
+fn optics_are_plain_numbers_with_origin_detail_and_unit_under_the_same_keys() {
+    let mut report = report();
+    report.optics.fill_measured(MeasuredBrightField {
+        centre: [Pixels(95.3), Pixels(96.85)],
+        radius: Pixels(50.0),
+        sampling: [Milliradians(0.6); 2],
+    });
+    let (_dir, json, _) = written(&mut report, &[]);
+    assert_eq!(json["optics"]["voltage_kv"], 300.0);
+    assert_eq!(json["optics"]["scan_step_nm"], serde_json::json!([0.016, 0.016]));
+    assert_eq!(json["optics"]["bf_centre_px"], serde_json::json!([95.3, 96.85]));
+    assert_eq!(json["optics"]["c10_nm"], -6.3);
+    assert_eq!((&json["optics"]["c12_nm"], &json["optics"]["phi12_deg"]), (&1.8.into(), &11.6.into()));
+    assert_eq!(json["optics"]["c56_nm"], 0.0);
+    let from = &json["optics_provenance"];
+    assert_eq!([&from["voltage_kv"], &from["c10_nm"], &from["c21_nm"]], ["file", "flag", "default"]);
+    assert_eq!(from["detector_sampling_mrad"], "fitted");
+    let keys = |name: &str| json[name].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for column in ["optics_provenance", "optics_detail", "optics_unit"] {
+        assert_eq!(keys(column), keys("optics"), "{column}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_null() {
+    let (_dir, json, _) = written(&mut report(), &[]);
+    assert!(json["optics"]["bf_centre_px"].is_null() && json["optics_provenance"]["bf_centre_px"].is_null());
+}
+
+#[test]
+fn status_frames_and_stages_read_as_written() {
+    let (_dir, json, text) = written(&mut report(), &[]);
+    assert_eq!((&json["status"], &json["frames"]["missing"]), (&"partial".into(), &1.into()));
+    assert_eq!(json["frames"]["gaps"][0]["kind"], "corrupt");
+    assert_eq!(json["seconds"]["read"], 0.5);
+    let place = |word: &str| text.find(word).unwrap();
+    assert!(place("\"read\"") < place("\"correct\""), "stages keep their order");
+    assert_eq!(json["software"]["name"], "sideband");
+}
+
+#[test]
+fn images_are_listed_with_their_files_and_the_files_are_there() {
+    let scan = ScanShape { rows: 2, cols: 3 };
+    let image =
+        Image::over_scan(Quantity::FrameSum, scan, [Nanometres(1.0); 2], Values::U64(vec![1; 6])).unwrap();
+    let (dir, json, _) = written(&mut report(), &[image]);
+    let listed = &json["images"][0];
+    assert_eq!((&listed["name"], &listed["dtype"]), (&"frame_sum".into(), &"uint64".into()));
+    for file in listed["files"].as_array().unwrap() {
+        assert!(dir.path().join("deep/out").join(file.as_str().unwrap()).is_file());
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path().join("deep/out")).unwrap().collect();
+    assert_eq!(left.len(), 4);
+}
+
+#[test]
+fn an_endless_ring_has_no_outer_radius() {
+    let ring = Ring { inner: 1.1, outer: f64::INFINITY };
+    let mask = Mask::of(ring, Pixels(50.0), [Milliradians(0.6); 2], 9);
+    assert!((mask.inner_px - 55.0).abs() < 1e-9 && (mask.inner_mrad - 33.0).abs() < 1e-9);
+    assert_eq!((mask.outer_px, mask.outer_mrad), (None, None));
+    assert!(mask.rule.starts_with("1.1 R <= r,"), "{}", mask.rule);
+}
