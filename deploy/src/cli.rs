@@ -5,6 +5,7 @@
 
 mod doctor;
 mod optics_args;
+mod run;
 mod run_args;
 
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use crate::optics::OpticsError;
 
 pub use doctor::DoctorArgs;
 pub use optics_args::OpticsArgs;
+pub use run::{conclude, stop_on_ctrl_c};
 pub use run_args::RunArgs;
 
 const ABOUT: &str = "From the counts of a DECTRIS detector to a single-sideband ptychography phase image";
@@ -34,7 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Reconstruct the phase image of an acquisition.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }

@@ -131,7 +131,7 @@ fn drop_cache(_file: &File) -> bool {
 }
 
 /// Free bytes of the disk that holds `dir`.
-#[cfg(unix)]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn free(dir: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
@@ -143,10 +143,10 @@ fn free(dir: &Path) -> Option<u64> {
         }
         stat.assume_init()
     };
-    u64::from(stat.f_bavail).checked_mul(stat.f_frsize)
+    stat.f_bavail.checked_mul(stat.f_frsize)
 }
 
-#[cfg(not(unix))]
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn free(_dir: &Path) -> Option<u64> {
     None
 }

@@ -137,7 +137,7 @@ struct Join<'a> {
 
 impl Join<'_> {
     /// The first source that says it; a weaker source that says otherwise becomes a note.
-    fn first<T: Copy + PartialEq + std::fmt::Debug>(
+    fn first<T: Copy + PartialEq + Shown>(
         &mut self,
         parameter: Parameter,
         said: impl Fn(&OpticsValues) -> Option<T>,
@@ -147,16 +147,18 @@ impl Join<'_> {
         let detail = winner.detail(parameter);
         for (other, differs) in speaking.filter(|(_, other)| *other != value) {
             self.notes.push(format!(
-                "{}: {} says otherwise ({differs:?}); {detail} is used",
+                "{}: {} says {}, {detail} says {} and is used",
                 parameter.key(),
-                other.detail(parameter)
+                other.detail(parameter),
+                differs.shown(),
+                value.shown()
             ));
         }
         Some(Resolved { value, provenance: winner.provenance, detail })
     }
 
     /// As [`Self::first`]; what nobody says is asked for.
-    fn required<T: Copy + PartialEq + std::fmt::Debug>(
+    fn required<T: Copy + PartialEq + Shown>(
         &mut self,
         parameter: Parameter,
         said: impl Fn(&OpticsValues) -> Option<T>,
@@ -193,6 +195,41 @@ impl Join<'_> {
             ));
         }
         all
+    }
+}
+
+/// A value with its unit, for a note.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+macro_rules! shown_as_displayed {
+    ($($name:ty),*) => {
+        $(impl Shown for $name {
+            fn shown(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+shown_as_displayed!(Kilovolts, Milliradians, Nanometres, Degrees, Pixels, ScanShape, bool);
+
+impl<T: Shown + PartialEq> Shown for [T; 2] {
+    fn shown(&self) -> String {
+        match self[0] == self[1] {
+            true => self[0].shown(),
+            false => format!("{}, {}", self[0].shown(), self[1].shown()),
+        }
+    }
+}
+
+impl Shown for Aberration {
+    fn shown(&self) -> String {
+        match self.symmetry {
+            0 => format!("{} = {}", self.name(), self.size),
+            _ => format!("{} = {}, {}", self.name(), self.size, self.angle),
+        }
     }
 }
 

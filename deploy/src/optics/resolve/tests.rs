@@ -70,7 +70,9 @@ fn a_weaker_source_that_says_otherwise_is_noted() {
     let mut request = enough();
     request.flags.voltage = Some(Kilovolts(200.0));
     let optics = resolve(&request, &[file()], FRAMES).unwrap();
-    let noted = optics.notes.iter().any(|note| note.contains("voltage_kv") && note.contains("set_master.h5"));
+    let noted = optics.notes.iter().any(|note| {
+        note == "voltage_kv: file set_master.h5 says 300 kV, --voltage-kv says 200 kV and is used"
+    });
     assert!(noted, "{:?}", optics.notes);
 }
 
