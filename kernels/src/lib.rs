@@ -8,7 +8,11 @@
 
 pub mod bslz4_decode;
 pub mod bslz4_encode;
+pub mod count_code;
+pub mod decode_counts;
 pub mod device;
+pub mod encode_counts;
+pub mod sum_counts;
 pub mod types;
 
 pub use device::{Backend, Cpu, Device, DeviceError, Word};

@@ -1,0 +1,204 @@
+//! The encode stage: frame batches of any size in, whole blocks out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crossbeam_channel::{Receiver, SendError, Sender};
+use kernels::encode_counts::EncodeCounts;
+use kernels::types::{FrameBatch, Gap, GapReason, Item};
+
+use crate::{Block, EncoderError, INTERVAL};
+
+/// What the stage has done so far; read at any time.
+#[derive(Debug, Default)]
+pub struct EncodeCounters {
+    /// Frames encoded.
+    pub frames: AtomicU64,
+    /// Frames whose position was taken already: dropped.
+    pub frames_repeated: AtomicU64,
+    /// Frames of a block that had been sent already: dropped, and reported downstream as a gap.
+    pub frames_late: AtomicU64,
+    /// Frames reported missing by upstream.
+    pub frames_missing: AtomicU64,
+    /// Blocks sent.
+    pub blocks: AtomicU64,
+    /// Bytes of the counts as they came.
+    pub count_bytes: AtomicU64,
+    /// Bytes of the blocks sent.
+    pub block_bytes: AtomicU64,
+}
+
+/// Re-chunks batches to blocks and encodes them.
+///
+/// Block `b` is sent once it is full, once a frame or gap of a later block comes, or at the end. A gap is passed on as
+/// it is; a block none of whose frames came is not sent. The last block ends with the last position that was
+/// mentioned, unless [`with_positions`](Self::with_positions) says how long the scan is. The blocks depend on the
+/// frames alone, not on batch sizes or threads.
+#[derive(Debug)]
+pub struct EncodeStage<D: EncodeCounts> {
+    device: D,
+    /// Scan positions, where known.
+    positions: Option<u64>,
+    /// Made with the first batch, used for one block after the other.
+    interval: Option<D::Interval>,
+    /// The block being filled.
+    open: Option<Open>,
+    /// Frames before this position come too late: their block was sent, or passed over.
+    sent_end: u64,
+    /// Highest position mentioned, plus one.
+    seen_end: u64,
+    counters: Arc<EncodeCounters>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: u64,
+}
+
+/// Why the stage stops before its input ends.
+enum Stop {
+    /// Nobody listens: in good order.
+    Closed,
+    Failed(EncoderError),
+}
+
+impl From<SendError<Item<Block>>> for Stop {
+    fn from(_: SendError<Item<Block>>) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<EncoderError> for Stop {
+    fn from(error: EncoderError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<D: EncodeCounts> EncodeStage<D> {
+    /// A stage that works on `device`.
+    pub fn new(device: D) -> Self {
+        let counters = Arc::default();
+        Self { device, positions: None, interval: None, open: None, sent_end: 0, seen_end: 0, counters }
+    }
+
+    /// Tells how many scan positions there are, so that the last block is sent as soon as it is full and ends with the
+    /// scan even when its last frames are missing.
+    #[must_use]
+    pub fn with_positions(mut self, positions: u64) -> Self {
+        self.positions = Some(positions);
+        self
+    }
+
+    /// The stage's counters.
+    pub fn counters(&self) -> Arc<EncodeCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Encodes until the input ends or nobody listens any more.
+    ///
+    /// # Errors
+    /// [`EncoderError`] where a batch does not fit those before, or the device fails.
+    pub fn run(
+        mut self,
+        batches: Receiver<Item<FrameBatch<D>>>,
+        blocks: Sender<Item<Block>>,
+    ) -> Result<(), EncoderError> {
+        let outcome = batches
+            .iter()
+            .try_for_each(|item| match item {
+                Item::Data(batch) => self.add(&batch, &blocks),
+                Item::Gap(gap) => self.skip(gap, &blocks),
+            })
+            .and_then(|()| self.flush(&blocks));
+        match outcome {
+            Ok(()) | Err(Stop::Closed) => Ok(()),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Puts a batch into its blocks.
+    fn add(&mut self, batch: &FrameBatch<D>, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+        let frames = batch.shape.frames as u64;
+        let end = batch.first.checked_add(frames);
+        let end = end.ok_or(EncoderError::Position { first: batch.first, count: frames })?;
+        let count_bytes = batch.counts.count_type().bytes() as u64 * batch.shape.detector.pixels() as u64;
+        let late = self.sent_end.clamp(batch.first, end) - batch.first;
+        if late > 0 {
+            self.counters.frames_late.fetch_add(late, Relaxed);
+            let reason = GapReason::NotReceived("came after its block was closed".to_owned());
+            blocks.send(Item::Gap(Gap { first: batch.first, count: late, reason }))?;
+        }
+        let mut at = batch.first + late;
+        while at < end {
+            let first = at - at % INTERVAL as u64;
+            self.flush_before(first, blocks)?;
+            let until = end.min(first.saturating_add(INTERVAL as u64));
+            let failed = |error| EncoderError::Encode { first: at, error };
+            let interval = match &mut self.interval {
+                Some(interval) => interval,
+                none => none.insert(
+                    self.device
+                        .open_interval(batch.shape.detector, batch.counts.count_type())
+                        .map_err(failed)?,
+                ),
+            };
+            let chosen = (at - batch.first) as usize..(until - batch.first) as usize;
+            let repeated =
+                self.device.add_frames(interval, batch, chosen, (at - first) as usize).map_err(failed)?
+                    as u64;
+            self.open = Some(Open { first });
+            self.sent_end = self.sent_end.max(first);
+            self.seen_end = self.seen_end.max(until);
+            self.counters.frames.fetch_add(until - at - repeated, Relaxed);
+            self.counters.frames_repeated.fetch_add(repeated, Relaxed);
+            self.counters.count_bytes.fetch_add((until - at - repeated) * count_bytes, Relaxed);
+            if self.device.coverage(interval).count() == self.block_positions(first, INTERVAL as u64) {
+                self.flush(blocks)?;
+            }
+            at = until;
+        }
+        Ok(())
+    }
+
+    /// Passes a gap on, after the block that it does not touch any more and before the one that it ends.
+    fn skip(&mut self, gap: Gap, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+        let end = gap.first.saturating_add(gap.count);
+        self.flush_before(gap.first, blocks)?;
+        self.counters.frames_missing.fetch_add(gap.count, Relaxed);
+        self.seen_end = self.seen_end.max(end);
+        blocks.send(Item::Gap(gap))?;
+        // the last position that the gap covers belongs to the block that stays open
+        self.flush_before(end.saturating_sub(1), blocks)
+    }
+
+    /// Sends the open block when `position` lies in a later one.
+    fn flush_before(&mut self, position: u64, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+        match self.open {
+            Some(open) if position / INTERVAL as u64 > open.first / INTERVAL as u64 => self.flush(blocks),
+            _ => Ok(()),
+        }
+    }
+
+    /// Positions of the block at `first`: all, fewer where the scan ends before or is known to reach `seen` only.
+    fn block_positions(&self, first: u64, seen: u64) -> usize {
+        let all = self.positions.map_or(seen, |positions| positions.saturating_sub(first));
+        all.min(INTERVAL as u64) as usize
+    }
+
+    /// Sends the open block, if there is one.
+    fn flush(&mut self, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+        let (Some(open), Some(interval)) = (self.open.take(), &mut self.interval) else { return Ok(()) };
+        let seen = self.seen_end - open.first;
+        let positions =
+            self.positions.map_or(seen, |positions| positions.saturating_sub(open.first).max(seen));
+        let positions = positions.min(INTERVAL as u64) as usize;
+        let encoded = self.device.encode_counts(interval, positions);
+        let encoded = encoded.map_err(|error| EncoderError::Encode { first: open.first, error })?;
+        let block = Block::new(open.first, encoded);
+        self.sent_end = open.first.saturating_add(INTERVAL as u64);
+        self.counters.blocks.fetch_add(1, Relaxed);
+        self.counters.block_bytes.fetch_add(block.encoded_bytes().total() as u64, Relaxed);
+        blocks.send(Item::Data(block))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Which pixels of a group share a model, and which model: by estimated bits.
+//!
+//! The estimate only steers; whatever it says, the counts come back exactly. It uses the basic operations alone, so
+//! the same counts give the same bytes on every machine.
+
+use std::sync::LazyLock;
+
+use super::stats::Stats;
+use crate::count_code::GROUP_PIXELS;
+use crate::count_code::model::Model;
+use crate::count_code::numbers::log2;
+use crate::count_code::tables::{
+    DENSE_TABLES, SPARSE_TABLES, WIDE_TABLES, dense_mean, sparse, sparse_rate, wide_deviation,
+};
+
+/// Bits of a segment's header beyond the first segment's: code and number of pixels.
+const SEGMENT_BITS: f64 = 16.0;
+/// Bits of the zeros behind the last count of a sparse segment, beyond what they carry.
+const TAIL_BITS: f64 = 3.0;
+
+/// A segment: its model and its number of pixels.
+pub(crate) type Segment = (Model, usize);
+
+/// Splits the pixels of a group, at least one, into segments; returns how many of `segments` are filled.
+pub(crate) fn choose(pixels: &[Stats], count_bytes: usize, segments: &mut [Segment; GROUP_PIXELS]) -> usize {
+    let whole = pixels.iter().fold(Stats::NOTHING, |sum, pixel| sum.with(pixel));
+    let (whole_model, whole_bits) = best_model(&whole, count_bytes);
+    segments[0] = (whole_model, pixels.len());
+    // no split can save more than the difference to every pixel having its own model for nothing
+    let apart: f64 = pixels.iter().map(|pixel| best_model(pixel, count_bytes).1).sum();
+    if whole.events < 8 || whole_bits <= apart + SEGMENT_BITS {
+        return 1;
+    }
+    // cheapest split of the first `end` pixels: bits, start and model of its last segment
+    let mut best = [(0.0, 0, Model::Zero); GROUP_PIXELS + 1];
+    for end in 1..=pixels.len() {
+        let mut stats = Stats::NOTHING;
+        best[end].0 = f64::INFINITY;
+        for start in (0..end).rev() {
+            stats = stats.with(&pixels[start]);
+            let (model, bits) = best_model(&stats, count_bytes);
+            let bits = best[start].0 + bits + SEGMENT_BITS;
+            if bits < best[end].0 {
+                best[end] = (bits, start, model);
+            }
+        }
+    }
+    let (mut end, mut first) = (pixels.len(), GROUP_PIXELS);
+    while end > 0 {
+        let (_, start, model) = best[end];
+        first -= 1;
+        segments[first] = (model, end - start);
+        end = start;
+    }
+    segments.copy_within(first.., 0);
+    GROUP_PIXELS - first
+}
+
+/// The model with the least estimated bits, and these.
+fn best_model(stats: &Stats, count_bytes: usize) -> (Model, f64) {
+    if stats.events == 0 {
+        return (Model::Zero, 0.0);
+    }
+    if stats.min == stats.max {
+        return (Model::Constant(stats.max), 8.0 * count_bytes as f64);
+    }
+    let count_bits = 8.0 * count_bytes as f64;
+    let mut best = (Model::Literal, stats.samples as f64 * count_bits);
+    let mut consider = |model, bits| {
+        if bits < best.1 {
+            best = (model, bits);
+        }
+    };
+    let rate = stats.events as f64 / stats.samples as f64;
+    if rate < 0.75 {
+        let near = nearest_sparse(stats.events, stats.samples);
+        for index in near.saturating_sub(1)..=(near + 1).min(SPARSE_TABLES - 1) {
+            consider(Model::Sparse(index), sparse_bits(stats, index, count_bits));
+        }
+    }
+    if stats.heavy {
+        let mean = stats.mean();
+        if mean < 40.0 {
+            let index = nearest_dense(mean);
+            let table_mean = dense_mean(index);
+            let bits = stats.samples as f64 * table_mean * std::f64::consts::LOG2_E
+                - stats.sum as f64 * log2(table_mean)
+                + stats.log2_factorials;
+            consider(Model::Dense(index), bits);
+        }
+        let (model, bits) = wide_model(stats, mean);
+        consider(model, bits);
+    }
+    best
+}
+
+fn sparse_bits(stats: &Stats, index: usize, count_bits: f64) -> f64 {
+    let model = sparse(index);
+    let classes: f64 = (0..4).map(|class| stats.classes[class] as f64 * model.class_bits[class]).sum();
+    stats.events as f64 * model.event_bits
+        + (stats.samples - stats.events) as f64 * model.zero_bits
+        + classes
+        + stats.classes[3] as f64 * 2.0
+        + stats.written_out as f64 * count_bits
+        + TAIL_BITS
+}
+
+/// The sparse table whose share of positions with a count is nearest to `events / samples`.
+fn nearest_sparse(events: u64, samples: u64) -> usize {
+    // share of positions with a count, 1 - exp(-rate), for every table; compared as share x 2^32
+    static SHARES: LazyLock<[f64; SPARSE_TABLES]> = LazyLock::new(|| {
+        std::array::from_fn(|index| 1.0 - 1.0 / crate::count_code::numbers::exp(sparse_rate(index)))
+    });
+    let share = events as f64 / samples as f64;
+    let above = SHARES.partition_point(|&table| table < share).min(SPARSE_TABLES - 1);
+    if above > 0 && share * share < SHARES[above] * SHARES[above - 1] { above - 1 } else { above }
+}
+
+/// The dense table of the nearest mean, in units of its own spacing.
+fn nearest_dense(mean: f64) -> usize {
+    let root = 20.0 * mean.sqrt();
+    let index = ((root - 16.0) / 3.0 + 0.5).floor().max(0.0);
+    (index as usize).min(DENSE_TABLES - 1)
+}
+
+/// The wide model with the centre and spread of these counts.
+fn wide_model(stats: &Stats, mean: f64) -> (Model, f64) {
+    let samples = stats.samples as f64;
+    let variance = (stats.squares / samples - mean * mean).max(1.0);
+    let deviation = variance.sqrt();
+    let (mut shift, mut table) = (0, 0);
+    let mut cell = 1.0;
+    while shift < 31 && wide_deviation(table) * cell < deviation {
+        table += 1;
+        if table == WIDE_TABLES {
+            (shift, table) = (shift + 1, 0);
+            cell *= 2.0;
+        }
+    }
+    let used = wide_deviation(table) * cell;
+    // log2(sigma sqrt(2 pi)) + (variance / sigma^2) log2(e) / 2
+    let bits = log2(used) + 1.325_748_064_736_159 + 0.721_347_520_444_481_7 * variance / (used * used);
+    (Model::Wide { centre: (mean + 0.5) as u32, shift, table }, samples * bits + 40.0)
+}

@@ -1,0 +1,290 @@
+//! encode_counts on the processor: frames are reduced to their events as they come, one frame a task; the interval is
+//! encoded one span of 256 detector pixels a task.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::group::{Event, GroupEncoder};
+use super::scan::{FrameEvents, SPAN_PIXELS, Scratch, scan_frame};
+use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
+use crate::count_code::{
+    Coverage, Directory, EncodedCounts, GROUP_PIXELS, INTERVAL, SPAN_GROUPS, num_groups,
+};
+use crate::device::{Cpu, Device, DeviceError};
+use crate::sum_counts::{FrameSummer, FrameSums, tile_shape};
+use crate::types::{Count, CountBuffer, CountType, DetectorShape, FrameBatch};
+
+/// An interval that is being filled: the events of every frame and its sums.
+#[derive(Debug)]
+pub struct CpuInterval {
+    detector: DetectorShape,
+    coverage: Coverage,
+    frames: Frames,
+}
+
+#[derive(Debug)]
+enum Frames {
+    U8(Vec<Slot<u8>>),
+    U16(Vec<Slot<u16>>),
+    U32(Vec<Slot<u32>>),
+}
+
+/// One position of an interval.
+#[derive(Debug, Default)]
+struct Slot<T> {
+    events: FrameEvents<T>,
+    total: u64,
+    row_moment: u64,
+    col_moment: u64,
+    tiles: Vec<u64>,
+}
+
+/// How a count is joined with its position.
+trait Packed: Count {
+    type Event: Event;
+}
+impl Packed for u8 {
+    type Event = u32;
+}
+impl Packed for u16 {
+    type Event = u32;
+}
+impl Packed for u32 {
+    type Event = u64;
+}
+
+impl EncodeCounts for Cpu {
+    type Interval = CpuInterval;
+
+    fn open_interval(
+        &self,
+        detector: DetectorShape,
+        count_type: CountType,
+    ) -> Result<CpuInterval, EncodeCountsError> {
+        if u32::try_from(detector.pixels()).is_err() {
+            let bytes = detector.pixels();
+            return Err(DeviceError::OutOfMemory { device: self.name(), bytes }.into());
+        }
+        fn slots<T: Count>() -> Vec<Slot<T>> {
+            (0..INTERVAL).map(|_| Slot::default()).collect()
+        }
+        let frames = match count_type {
+            CountType::U8 => Frames::U8(slots()),
+            CountType::U16 => Frames::U16(slots()),
+            CountType::U32 => Frames::U32(slots()),
+        };
+        Ok(CpuInterval { detector, coverage: Coverage::none(INTERVAL), frames })
+    }
+
+    fn add_frames(
+        &self,
+        interval: &mut CpuInterval,
+        batch: &FrameBatch<Self>,
+        frames: Range<usize>,
+        position: usize,
+    ) -> Result<usize, EncodeCountsError> {
+        check(interval, batch, &frames, position)?;
+        let (detector, coverage) = (interval.detector, &mut interval.coverage);
+        match (&batch.counts, &mut interval.frames) {
+            (CountBuffer::U8(counts), Frames::U8(slots)) => {
+                Ok(add(counts, slots, detector, coverage, frames, position))
+            }
+            (CountBuffer::U16(counts), Frames::U16(slots)) => {
+                Ok(add(counts, slots, detector, coverage, frames, position))
+            }
+            (CountBuffer::U32(counts), Frames::U32(slots)) => {
+                Ok(add(counts, slots, detector, coverage, frames, position))
+            }
+            (counts, slots) => {
+                let expected = match slots {
+                    Frames::U8(_) => CountType::U8,
+                    Frames::U16(_) => CountType::U16,
+                    Frames::U32(_) => CountType::U32,
+                };
+                Err(EncodeCountsError::Type { got: counts.count_type(), expected })
+            }
+        }
+    }
+
+    fn coverage<'a>(&self, interval: &'a CpuInterval) -> &'a Coverage {
+        &interval.coverage
+    }
+
+    fn encode_counts(
+        &self,
+        interval: &mut CpuInterval,
+        positions: usize,
+    ) -> Result<EncodedInterval, EncodeCountsError> {
+        let coverage = interval.coverage.resized(positions);
+        interval.coverage = Coverage::none(INTERVAL);
+        match &interval.frames {
+            Frames::U8(slots) => encode(slots, interval.detector, coverage),
+            Frames::U16(slots) => encode(slots, interval.detector, coverage),
+            Frames::U32(slots) => encode(slots, interval.detector, coverage),
+        }
+    }
+}
+
+fn check(
+    interval: &CpuInterval,
+    batch: &FrameBatch<Cpu>,
+    frames: &Range<usize>,
+    position: usize,
+) -> Result<(), EncodeCountsError> {
+    let shape = batch.shape;
+    if shape.detector != interval.detector {
+        return Err(EncodeCountsError::Detector { got: shape.detector, expected: interval.detector });
+    }
+    if batch.counts.len() != shape.counts() || frames.start > frames.end || frames.end > shape.frames {
+        return Err(EncodeCountsError::Batch {
+            counts: batch.counts.len(),
+            frames: shape.frames,
+            detector: shape.detector,
+            start: frames.start,
+            end: frames.end,
+        });
+    }
+    let end = position.saturating_add(frames.end - frames.start);
+    if end > INTERVAL {
+        return Err(EncodeCountsError::Positions { start: position, end, positions: INTERVAL });
+    }
+    Ok(())
+}
+
+/// Reduces frames to events and sums; returns how many found their position taken.
+fn add<T: Count>(
+    counts: &[T],
+    slots: &mut [Slot<T>],
+    detector: DetectorShape,
+    coverage: &mut Coverage,
+    frames: Range<usize>,
+    position: usize,
+) -> usize {
+    let pixels = detector.pixels();
+    let (tile_rows, tile_cols) = tile_shape(detector);
+    let mut repeated = 0;
+    let mut fresh: Vec<(&[T], &mut Slot<T>)> = Vec::with_capacity(frames.len());
+    for (frame, (position, slot)) in frames.zip((position..).zip(&mut slots[position..])) {
+        if coverage.insert(position) {
+            fresh.push((&counts[frame * pixels..(frame + 1) * pixels], slot));
+        } else {
+            repeated += 1;
+        }
+    }
+    fresh.into_par_iter().for_each_init(
+        || (FrameSummer::new(detector), Scratch::new()),
+        |(summer, scratch), (frame, slot)| {
+            slot.tiles.resize(tile_rows * tile_cols, 0);
+            [slot.total, slot.row_moment, slot.col_moment] = summer.sum(frame, &mut slot.tiles);
+            scan_frame(frame, &mut slot.events, scratch);
+        },
+    );
+    repeated
+}
+
+/// What a task makes of one span.
+#[derive(Default)]
+struct SpanOut {
+    bytes: Vec<u8>,
+    /// Bytes of each group.
+    lengths: Vec<usize>,
+    pixel_sums: Vec<u64>,
+    marker_hits: Vec<u32>,
+}
+
+fn encode<T: Packed>(
+    slots: &[Slot<T>],
+    detector: DetectorShape,
+    coverage: Coverage,
+) -> Result<EncodedInterval, EncodeCountsError> {
+    let covered: Vec<&Slot<T>> = coverage.present().map(|position| &slots[position]).collect();
+    let pixels = detector.pixels();
+    let spans: Vec<SpanOut> = (0..pixels.div_ceil(SPAN_PIXELS))
+        .into_par_iter()
+        .map_init(SpanEncoder::<T>::new, |encoder, span| {
+            encoder.encode(&covered, span, (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS))
+        })
+        .collect();
+    let mut payload = Vec::with_capacity(spans.iter().map(|span| span.bytes.len()).sum());
+    let mut lengths = Vec::with_capacity(num_groups(pixels));
+    let (mut pixel_sums, mut marker_hits) = (Vec::with_capacity(pixels), Vec::with_capacity(pixels));
+    for span in spans {
+        payload.extend_from_slice(&span.bytes);
+        lengths.extend_from_slice(&span.lengths);
+        pixel_sums.extend_from_slice(&span.pixel_sums);
+        marker_hits.extend_from_slice(&span.marker_hits);
+    }
+    let directory = Directory::from_lengths(&lengths);
+    let sums = sums(slots, detector, &coverage);
+    let counts = EncodedCounts::from_parts(detector, T::TYPE, coverage, directory, payload)?;
+    Ok(EncodedInterval { counts, sums, pixel_sums, marker_hits })
+}
+
+/// The frames' sums by position, 0 where none is there.
+fn sums<T>(slots: &[Slot<T>], detector: DetectorShape, coverage: &Coverage) -> FrameSums {
+    let (tile_rows, tile_cols) = tile_shape(detector);
+    let mut sums = FrameSums::default();
+    sums.tiles.reserve_exact(coverage.positions() * tile_rows * tile_cols);
+    for (position, slot) in slots.iter().enumerate().take(coverage.positions()) {
+        let there = coverage.contains(position);
+        sums.total.push(if there { slot.total } else { 0 });
+        sums.row_moment.push(if there { slot.row_moment } else { 0 });
+        sums.col_moment.push(if there { slot.col_moment } else { 0 });
+        if there {
+            sums.tiles.extend_from_slice(&slot.tiles);
+        } else {
+            sums.tiles.resize(sums.tiles.len() + tile_rows * tile_cols, 0);
+        }
+    }
+    sums
+}
+
+/// Encodes spans one after the other; holds the work space.
+struct SpanEncoder<T: Packed> {
+    /// The events of each pixel, positions ascending, [`INTERVAL`] places a pixel.
+    by_pixel: Vec<T::Event>,
+    groups: GroupEncoder,
+}
+
+impl<T: Packed> SpanEncoder<T> {
+    fn new() -> Self {
+        Self {
+            by_pixel: vec![T::Event::default(); SPAN_PIXELS * INTERVAL],
+            groups: GroupEncoder::new(T::TYPE),
+        }
+    }
+
+    fn encode(&mut self, covered: &[&Slot<T>], span: usize, pixels: usize) -> SpanOut {
+        let mut ends = [0_usize; SPAN_PIXELS];
+        for (index, slot) in covered.iter().enumerate() {
+            let events = &slot.events;
+            let range = events.spans[span] as usize..events.spans[span + 1] as usize;
+            for (&place, &value) in events.places[range.clone()].iter().zip(&events.values[range]) {
+                let place = usize::from(place);
+                self.by_pixel[place * INTERVAL + ends[place]] = T::Event::new(index, value.into());
+                ends[place] += 1;
+            }
+        }
+        let events_of = |pixel: usize| &self.by_pixel[pixel * INTERVAL..pixel * INTERVAL + ends[pixel]];
+        let mut out = SpanOut::default();
+        out.lengths.reserve_exact(SPAN_GROUPS);
+        let marker = T::TYPE.marker();
+        for pixel in 0..pixels {
+            let events = events_of(pixel);
+            out.pixel_sums.push(events.iter().map(|event| u64::from(event.count())).sum());
+            out.marker_hits.push(events.iter().map(|event| u32::from(event.count() == marker)).sum());
+        }
+        for first in (0..pixels).step_by(GROUP_PIXELS) {
+            let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
+            let num_pixels = (pixels - first).min(GROUP_PIXELS);
+            for (pixel, events) in (first..).zip(&mut group[..num_pixels]) {
+                *events = events_of(pixel);
+            }
+            let start = out.bytes.len();
+            self.groups.encode(&group[..num_pixels], covered.len(), &mut out.bytes);
+            out.lengths.push(out.bytes.len() - start);
+        }
+        out
+    }
+}

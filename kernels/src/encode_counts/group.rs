@@ -1,0 +1,314 @@
+//! One group: the events of its pixels to bytes. The stream is written from its end, so that it is read forwards.
+
+use super::choice::{Segment, choose};
+use super::stats::Stats;
+use crate::count_code::model::Model;
+use crate::count_code::tables::{OTHER, SKIP_CELLS, Symbol, Table, WIDE_CENTRE, dense, sparse, wide};
+use crate::count_code::{GROUP_PIXELS, INTERVAL, LAST_SEGMENT, SCALE_BITS, STATE_LOW, TWO_STATES};
+use crate::types::CountType;
+
+/// A count that is not 0 and where it stands among the covered positions of the interval.
+pub(crate) trait Event: Copy + Default + Send + Sync {
+    /// Joins a position below 1024 and a count.
+    fn new(position: usize, count: u32) -> Self;
+    /// The position.
+    fn position(self) -> usize;
+    /// The count.
+    fn count(self) -> u32;
+}
+
+/// Position in the low 10 bits, a count of at most 16 bits above.
+impl Event for u32 {
+    #[inline(always)]
+    fn new(position: usize, count: u32) -> Self {
+        count << 10 | position as u32
+    }
+    #[inline(always)]
+    fn position(self) -> usize {
+        (self & 1023) as usize
+    }
+    #[inline(always)]
+    fn count(self) -> u32 {
+        self >> 10
+    }
+}
+
+/// Position in the low 10 bits, a count of at most 32 bits above.
+impl Event for u64 {
+    #[inline(always)]
+    fn new(position: usize, count: u32) -> Self {
+        u64::from(count) << 10 | position as u64
+    }
+    #[inline(always)]
+    fn position(self) -> usize {
+        (self & 1023) as usize
+    }
+    #[inline(always)]
+    fn count(self) -> u32 {
+        (self >> 10) as u32
+    }
+}
+
+/// Words that the longest group can take: a sparse count of 32 bits written out takes seven at most (symbol, place in
+/// the cell, class, four of the value), and no position takes more; a symbol for sixteen zeros or more takes one.
+const MOST_WORDS: usize = GROUP_PIXELS * INTERVAL * 8 + 64;
+/// Counts from which two states are worth their bytes.
+const EVENTS_FOR_TWO_STATES: u64 = 64;
+
+/// Encodes groups one after the other; holds the work space.
+pub(crate) struct GroupEncoder {
+    words: Vec<u16>,
+    stats: Vec<Stats>,
+    /// Bits of a count written out.
+    count_bits: u32,
+}
+
+impl GroupEncoder {
+    pub(crate) fn new(count_type: CountType) -> Self {
+        let count_bits = count_type.bytes() as u32 * 8;
+        Self { words: vec![0; MOST_WORDS], stats: Vec::with_capacity(GROUP_PIXELS), count_bits }
+    }
+
+    /// Appends the bytes of a group to `out`: the events of each pixel, positions ascending, of `samples` (1 to 1024).
+    pub(crate) fn encode<E: Event>(&mut self, pixels: &[&[E]], samples: usize, out: &mut Vec<u8>) {
+        if pixels.iter().all(|events| events.is_empty()) {
+            return;
+        }
+        self.stats.clear();
+        self.stats.extend(pixels.iter().map(|events| Stats::of(events, samples)));
+        let count_bytes = self.count_bits as usize / 8;
+        let mut segments = [(Model::Zero, 0); GROUP_PIXELS];
+        let num_segments = choose(&self.stats, count_bytes, &mut segments);
+        let start = out.len();
+        self.write(&segments[..num_segments], pixels, samples, out);
+        // an estimate can be wrong about odd counts; two bytes of header, at most eight of states
+        if out.len() - start > pixels.len() * samples * count_bytes + 10 {
+            out.truncate(start);
+            self.write(&[(Model::Literal, pixels.len())], pixels, samples, out);
+        }
+    }
+
+    fn write<E: Event>(&mut self, segments: &[Segment], pixels: &[&[E]], samples: usize, out: &mut Vec<u8>) {
+        let events: u64 = self.stats.iter().map(|stats| stats.events).sum();
+        let two = events >= EVENTS_FOR_TWO_STATES;
+        if two {
+            out.push(TWO_STATES);
+        }
+        for (index, (model, pixels)) in segments.iter().enumerate() {
+            if index + 1 == segments.len() {
+                out.push(model.code() | LAST_SEGMENT);
+            } else {
+                out.extend_from_slice(&[model.code(), *pixels as u8]);
+            }
+            model.write_parameters(self.count_bits as usize / 8, out);
+        }
+        if two {
+            self.write_stream::<E, true>(segments, pixels, samples, out);
+        } else {
+            self.write_stream::<E, false>(segments, pixels, samples, out);
+        }
+    }
+
+    fn write_stream<E: Event, const TWO: bool>(
+        &mut self,
+        segments: &[Segment],
+        pixels: &[&[E]],
+        samples: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let first = self.words.len();
+        // a single state starts as small as it can and so costs what it holds; two share the words, and each can
+        // tell whether the next is its own only while it stays above the lower bound
+        let state = if TWO { STATE_LOW } else { 1 };
+        let mut coder = Coder::<TWO> { state, other: state, words: &mut self.words, first };
+        let mut end = pixels.len();
+        for &(model, num_pixels) in segments.iter().rev() {
+            let start = end - num_pixels;
+            let pixels = &pixels[start..end];
+            end = start;
+            match model {
+                Model::Zero | Model::Constant(_) => {}
+                Model::Sparse(index) => write_sparse(&mut coder, pixels, samples, index, self.count_bits),
+                Model::Literal => each_count_backwards(pixels, samples, |count| {
+                    coder.turn();
+                    coder.raw(count, self.count_bits);
+                }),
+                Model::Dense(index) => {
+                    let table = dense(index);
+                    each_count_backwards(pixels, samples, |count| {
+                        coder.turn();
+                        coder.symbol_or_other(table, i64::from(count), 0, 0, count, self.count_bits);
+                    });
+                }
+                Model::Wide { centre, shift, table } => {
+                    let table = wide(table);
+                    let base = i64::from(centre) - (WIDE_CENTRE << shift);
+                    each_count_backwards(pixels, samples, |count| {
+                        let above = i64::from(count) - base;
+                        let low = (above & ((1 << shift) - 1)) as u32;
+                        coder.turn();
+                        coder.symbol_or_other(table, above >> shift, low, shift, count, self.count_bits);
+                    });
+                }
+            }
+        }
+        coder.finish(out);
+    }
+}
+
+/// Calls `each` with every count of the pixels, zeros too, from the last to the first.
+#[inline(always)]
+fn each_count_backwards<E: Event>(pixels: &[&[E]], samples: usize, mut each: impl FnMut(u32)) {
+    for events in pixels.iter().rev() {
+        let mut events = events.iter().rev().peekable();
+        for position in (0..samples).rev() {
+            each(events.next_if(|event| event.position() == position).map_or(0, |event| event.count()));
+        }
+    }
+}
+
+fn write_sparse<E: Event, const TWO: bool>(
+    coder: &mut Coder<TWO>,
+    pixels: &[&[E]],
+    samples: usize,
+    index: usize,
+    count_bits: u32,
+) {
+    let model = sparse(index);
+    let symbols = &model.table.symbols;
+    let shift = model.shift;
+    let skip = &symbols[OTHER];
+    // `later`: the event that comes after the one at hand; its gap is known once this one is
+    let mut later: Option<(usize, u32)> = None;
+    let end = pixels.len() * samples;
+    let write = |coder: &mut Coder<TWO>, later: Option<(usize, u32)>, gap_start: usize| {
+        let Some((place, count)) = later else {
+            for _ in 0..(end - gap_start).div_ceil(SKIP_CELLS << shift) {
+                coder.turn();
+                coder.symbol(skip);
+            }
+            return;
+        };
+        let gap = place - gap_start;
+        let cells = gap >> shift;
+        coder.turn();
+        let class = if count < 4 {
+            count as usize - 1
+        } else {
+            if count < 7 {
+                coder.short_raw(count - 4, 2);
+            } else {
+                coder.raw(count, count_bits);
+                coder.short_raw(3, 2);
+            }
+            3
+        };
+        if shift > 0 {
+            coder.short_raw(gap as u32 & ((1 << shift) - 1), shift);
+        }
+        coder.symbol(&symbols[(cells % SKIP_CELLS) * 4 + class]);
+        for _ in 0..cells / SKIP_CELLS {
+            coder.turn();
+            coder.symbol(skip);
+        }
+    };
+    for (pixel, events) in pixels.iter().enumerate().rev() {
+        for event in events.iter().rev() {
+            let place = pixel * samples + event.position();
+            write(coder, later, place + 1);
+            later = Some((place, event.count()));
+        }
+    }
+    write(coder, later, 0);
+}
+
+/// The range coder: two states (one unused where the stream has one), words from the back of the buffer.
+struct Coder<'a, const TWO: bool> {
+    state: u32,
+    other: u32,
+    words: &'a mut [u16],
+    first: usize,
+}
+
+impl<const TWO: bool> Coder<'_, TWO> {
+    /// Changes to the state of the item before: called before the item's parts are written.
+    #[inline(always)]
+    fn turn(&mut self) {
+        if TWO {
+            std::mem::swap(&mut self.state, &mut self.other);
+        }
+    }
+
+    /// Gives up a word when the state is at `limit`.
+    #[inline(always)]
+    fn give_up(&mut self, limit: u32) {
+        let full = u32::from(self.state >= limit);
+        self.words[self.first - 1] = self.state as u16;
+        self.first -= full as usize;
+        self.state >>= full * 16;
+    }
+
+    #[inline(always)]
+    fn symbol(&mut self, symbol: &Symbol) {
+        self.give_up(symbol.limit);
+        let quotient = ((u64::from(self.state) * symbol.reciprocal) >> symbol.shift) as u32;
+        let gap = (1 << SCALE_BITS) - u32::from(symbol.frequency);
+        self.state += quotient * gap + u32::from(symbol.start);
+    }
+
+    /// `bits` bits, at most 12.
+    #[inline(always)]
+    fn short_raw(&mut self, value: u32, bits: u32) {
+        self.give_up(1 << (31 - bits));
+        self.state = self.state << bits | value;
+    }
+
+    /// `bits` bits, at most 32, by the byte: the lowest is read first, so written last.
+    #[inline(always)]
+    fn raw(&mut self, value: u32, bits: u32) {
+        for byte in (0..bits.div_ceil(8)).rev() {
+            self.short_raw(value >> (byte * 8) & 0xff, (bits - byte * 8).min(8));
+        }
+    }
+
+    /// A count by its symbol and low bits, or, where the table has no such symbol, written out.
+    #[inline(always)]
+    fn symbol_or_other(
+        &mut self,
+        table: &Table,
+        symbol: i64,
+        low: u32,
+        shift: u32,
+        count: u32,
+        count_bits: u32,
+    ) {
+        let coded = usize::try_from(symbol).ok().filter(|&symbol| symbol < OTHER);
+        match coded.map(|symbol| &table.symbols[symbol]).filter(|symbol| symbol.frequency > 0) {
+            Some(symbol) => {
+                self.raw(low, shift);
+                self.symbol(symbol);
+            }
+            None => {
+                self.raw(count, count_bits);
+                self.symbol(&table.symbols[OTHER]);
+            }
+        }
+    }
+
+    /// Writes states and words. The state written last is read first.
+    fn finish(self, out: &mut Vec<u8>) {
+        let words = &self.words[self.first..];
+        let states = [self.state, self.other];
+        for state in &states[..1 + usize::from(TWO)] {
+            let bytes = state.to_le_bytes();
+            let short = 4 - state.leading_zeros() as usize / 8;
+            let len = match (TWO, words.is_empty(), *state) {
+                (false, true, 1) => 0,
+                (false, true, _) => short,
+                _ => 4,
+            };
+            out.extend_from_slice(&bytes[..len]);
+        }
+        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+}
