@@ -3,19 +3,19 @@
 use std::process::{Command, Output};
 
 fn sideband(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sideband")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_sideband")).args(args).output().expect("the program starts")
 }
 
 fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
+    output.status.code().expect("ended by itself")
 }
 
 fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
