@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod doctor;
+pub mod inspect;
 pub mod optics;
 pub mod output;
 pub mod progress;

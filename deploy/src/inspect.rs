@@ -1,0 +1,369 @@
+//! What is in a file set, what is missing, and whether a run would succeed: for a person, and for machines.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::optics::{OpticsError, ResolvedOptics};
+use crate::report::MissingFrames;
+
+/// The findings of an inspection.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// The master file.
+    pub master: PathBuf,
+    /// The detector.
+    pub detector: Detector,
+    /// Time of a frame.
+    pub exposure: Exposure,
+    /// Energy of the electrons the file states \[keV\].
+    pub energy_kev: Option<f64>,
+    /// Beam centre the file states (row, col) \[px\]; a run measures its own.
+    pub beam_centre_px: Option<[f64; 2]>,
+    /// Triggers and images a trigger.
+    pub triggers: Triggers,
+    /// Detector pixels the mask names; none when there is no mask.
+    pub masked_pixels: Option<u64>,
+    /// Whether the detector has replaced masked pixels by the largest count.
+    pub pixel_mask_applied: Option<bool>,
+    /// Frames the acquisition should have.
+    pub frames_expected: u64,
+    /// Frames whose bytes are there.
+    pub frames_present: u64,
+    /// What is not there, and why.
+    pub gaps: Vec<MissingFrames>,
+    /// Data files in the order of their frames.
+    pub data_files: Vec<DataFile>,
+    /// Metadata files beside the set.
+    pub side_cars: Vec<SideCar>,
+    /// Whether a run with the same flags would succeed.
+    pub run: Verdict,
+}
+
+/// The detector.
+#[derive(Clone, Debug, Serialize)]
+pub struct Detector {
+    /// Its own description.
+    pub description: Option<String>,
+    /// Serial number.
+    pub serial: Option<String>,
+    /// (rows, cols).
+    pub shape: [usize; 2],
+    /// Type of a count.
+    pub count_type: String,
+    /// How frames are compressed.
+    pub encoding: String,
+    /// Width of a pixel \[um\].
+    pub pixel_um: Option<f64>,
+}
+
+/// Time of a frame.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Exposure {
+    /// Counting time of a frame \[s\].
+    pub count_time_secs: Option<f64>,
+    /// From frame to frame \[s\].
+    pub frame_time_secs: Option<f64>,
+}
+
+/// Triggers of the acquisition.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Triggers {
+    /// Number of triggers.
+    pub triggers: Option<u64>,
+    /// Images a trigger.
+    pub images_a_trigger: Option<u64>,
+}
+
+/// One data file.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataFile {
+    /// The file.
+    pub path: PathBuf,
+    /// First frame, counted from 0.
+    pub first: u64,
+    /// Frames it should hold.
+    pub frames: u64,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// One metadata file beside the set.
+#[derive(Clone, Debug, Serialize)]
+pub struct SideCar {
+    /// The file.
+    pub path: PathBuf,
+    /// What it says, `name = value unit`.
+    pub says: Vec<String>,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// Whether a run would succeed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// True when every parameter is known and at least one frame is there.
+    pub would_succeed: bool,
+    /// Flags that are needed, with what each is.
+    pub needs: Vec<Need>,
+    /// What stands in the way beside missing flags.
+    pub problem: Option<String>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// A flag that is needed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Need {
+    /// The flag and its value, `--rotation-deg DEG`.
+    pub flag: String,
+    /// What it is and where it could come from.
+    pub what: String,
+}
+
+impl Verdict {
+    /// Judges by the resolution of the optics and the frames that are there.
+    pub fn of(resolution: &Result<ResolvedOptics, OpticsError>, frames_present: u64) -> Self {
+        let empty = (frames_present == 0).then(|| "no frame is there".to_owned());
+        match resolution {
+            Ok(optics) => Self {
+                would_succeed: empty.is_none(),
+                needs: vec![],
+                problem: empty,
+                notes: optics.notes.clone(),
+            },
+            Err(OpticsError::Missing(missing)) => Self {
+                would_succeed: false,
+                needs: missing
+                    .iter()
+                    .map(|one| Need { flag: one.usage(), what: one.explanation() })
+                    .collect(),
+                problem: empty,
+                notes: vec![],
+            },
+            Err(other) => {
+                Self { would_succeed: false, needs: vec![], problem: Some(other.to_string()), notes: vec![] }
+            }
+        }
+    }
+}
+
+impl Inspection {
+    /// The findings as a microscopist reads them.
+    pub fn text(&self) -> String {
+        let mut page = Page::default();
+        let missing = self.frames_expected.saturating_sub(self.frames_present);
+        let [rows, cols] = self.detector.shape;
+        page.plain(format!(
+            "{}: {} frames of {rows} x {cols} pixels, {}",
+            self.master.display(),
+            self.frames_expected,
+            match missing {
+                0 => "all there".to_owned(),
+                some => format!("{some} MISSING"),
+            }
+        ));
+        page.plain(String::new());
+        page.entry("detector", &self.detector_text());
+        page.entry("exposure", &self.exposure_text());
+        page.entry("energy", &self.energy_kev.map_or("not stated".to_owned(), |kev| format!("{kev} keV")));
+        page.entry("triggers", &self.triggers_text());
+        page.entry("pixel mask", &self.mask_text());
+        page.entry("data files", &self.files_text());
+        for file in self.data_files.iter().filter(|file| file.problem.is_some()) {
+            let problem = file.problem.as_deref().unwrap_or_default();
+            page.entry("", &format!("{}: {problem}", file.path.display()));
+        }
+        for gap in &self.gaps {
+            let last = gap.first + gap.count.saturating_sub(1);
+            page.entry("", &format!("frames {} to {last} {}: {}", gap.first, gap.kind, gap.reason));
+        }
+        self.side_cars_text(&mut page);
+        page.plain(String::new());
+        self.verdict_text(&mut page);
+        page.0.join("\n")
+    }
+
+    fn detector_text(&self) -> String {
+        let detector = &self.detector;
+        let mut parts = vec![detector.description.clone().unwrap_or("description not stated".to_owned())];
+        parts.extend(detector.serial.as_ref().map(|serial| format!("serial {serial}")));
+        parts.extend(detector.pixel_um.map(|um| format!("{um:.0} um pixels")));
+        parts.push(format!("{} counts, {}", detector.count_type, detector.encoding));
+        parts.join(", ")
+    }
+
+    fn exposure_text(&self) -> String {
+        let micros = |secs: f64| format!("{:.1} us", secs * 1e6);
+        let mut parts = Vec::new();
+        if let Some(secs) = self.exposure.frame_time_secs.filter(|secs| *secs > 0.0) {
+            let all = secs * self.frames_expected as f64;
+            parts.push(format!("{} a frame ({:.0} frames/s), {all:.3} s in all", micros(secs), 1.0 / secs));
+        }
+        parts.extend(self.exposure.count_time_secs.map(|secs| format!("counting {}", micros(secs))));
+        if parts.is_empty() { "not stated".to_owned() } else { parts.join(", ") }
+    }
+
+    fn triggers_text(&self) -> String {
+        match (self.triggers.triggers, self.triggers.images_a_trigger) {
+            (Some(triggers), Some(images)) if triggers > 1 && images > 1 => {
+                format!("{triggers} triggers x {images} images: taken as scan lines x positions a line")
+            }
+            (Some(triggers), Some(images)) => {
+                format!("{triggers} triggers x {images} images: says nothing of the scan's shape")
+            }
+            _ => "not stated".to_owned(),
+        }
+    }
+
+    fn mask_text(&self) -> String {
+        match (self.masked_pixels, self.pixel_mask_applied) {
+            (None, _) => "none in the file".to_owned(),
+            (Some(pixels), Some(true)) => {
+                format!("{pixels} pixels, replaced by the largest count in the frames")
+            }
+            (Some(pixels), _) => format!("{pixels} pixels, left as counted"),
+        }
+    }
+
+    fn files_text(&self) -> String {
+        let bad = self.data_files.iter().filter(|file| file.problem.is_some()).count();
+        let all = self.data_files.len();
+        match bad {
+            0 => format!("{all}, all readable"),
+            some => format!("{all}, of which {some} cannot be used in full"),
+        }
+    }
+
+    fn side_cars_text(&self, page: &mut Page) {
+        if self.side_cars.is_empty() {
+            page.entry("side-car", "none beside the master");
+        }
+        for side_car in &self.side_cars {
+            let says = match (&side_car.problem, side_car.says.is_empty()) {
+                (Some(problem), _) => problem.clone(),
+                (None, true) => "says nothing of use".to_owned(),
+                (None, false) => side_car.says.join(", "),
+            };
+            page.entry("side-car", &format!("{}: {says}", side_car.path.display()));
+        }
+    }
+
+    fn verdict_text(&self, page: &mut Page) {
+        let verdict = &self.run;
+        if verdict.would_succeed {
+            let partial = self.frames_present < self.frames_expected;
+            page.plain(match partial {
+                false => "a run would succeed".to_owned(),
+                true => "a run would succeed and be named partial, since frames are missing".to_owned(),
+            });
+        } else {
+            page.plain("a run would NOT succeed yet".to_owned());
+        }
+        if let Some(problem) = &verdict.problem {
+            page.plain(format!("  {problem}"));
+        }
+        if !verdict.needs.is_empty() {
+            page.plain("  it needs, as flags or in a TOML file given with --optics:".to_owned());
+            let width = verdict.needs.iter().map(|need| need.flag.len()).max().unwrap_or(0);
+            for need in &verdict.needs {
+                page.plain(format!("  {:width$}  {}", need.flag, need.what));
+            }
+        }
+        for note in &verdict.notes {
+            page.plain(format!("  note: {note}"));
+        }
+    }
+}
+
+/// Lines of a two-column text.
+#[derive(Default)]
+struct Page(Vec<String>);
+
+impl Page {
+    fn plain(&mut self, line: String) {
+        self.0.push(line);
+    }
+
+    fn entry(&mut self, name: &str, text: &str) {
+        self.0.push(format!("{name:12}{text}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::optics::{Acquisition, OpticsRequest, resolve};
+
+    fn inspection() -> Inspection {
+        let asked = resolve(&OpticsRequest::default(), &[], Acquisition { frames_expected: 4096 });
+        Inspection {
+            master: "set_master.h5".into(),
+            detector: Detector {
+                description: Some("Dectris ARINA CZT".to_owned()),
+                serial: None,
+                shape: [192, 192],
+                count_type: "u16".to_owned(),
+                encoding: "bslz4".to_owned(),
+                pixel_um: Some(100.0),
+            },
+            exposure: Exposure { count_time_secs: Some(9.9e-6), frame_time_secs: Some(1e-5) },
+            energy_kev: Some(300.0),
+            beam_centre_px: None,
+            triggers: Triggers { triggers: Some(4096), images_a_trigger: Some(1) },
+            masked_pixels: Some(2),
+            pixel_mask_applied: Some(false),
+            frames_expected: 4096,
+            frames_present: 3096,
+            gaps: vec![MissingFrames {
+                first: 1000,
+                count: 1000,
+                kind: "unreadable",
+                reason: "set_data_000002.h5: not found".to_owned(),
+            }],
+            data_files: vec![DataFile {
+                path: "set_data_000002.h5".into(),
+                first: 1000,
+                frames: 1000,
+                problem: Some("not found".to_owned()),
+            }],
+            side_cars: vec![],
+            run: Verdict::of(&asked, 3096),
+        }
+    }
+
+    #[test]
+    fn the_words_say_what_is_there_what_is_missing_and_what_is_needed() {
+        let text = inspection().text();
+        for words in [
+            "4096 frames of 192 x 192 pixels, 1000 MISSING",
+            "Dectris ARINA CZT",
+            "100000 frames/s",
+            "300 keV",
+            "says nothing of the scan's shape",
+            "2 pixels, left as counted",
+            "frames 1000 to 1999 unreadable: set_data_000002.h5: not found",
+            "none beside the master",
+            "a run would NOT succeed yet",
+            "--rotation-deg DEG",
+            "64 x 64",
+        ] {
+            assert!(text.contains(words), "'{words}' not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn machines_get_the_same_as_json() {
+        let json = serde_json::to_value(inspection()).unwrap();
+        assert_eq!(json["run"]["would_succeed"], false);
+        assert_eq!(json["run"]["needs"].as_array().unwrap().len(), 5);
+        assert_eq!(json["gaps"][0]["count"], 1000);
+    }
+
+    #[test]
+    fn a_set_without_a_frame_cannot_run_whatever_is_given() {
+        let asked = resolve(&OpticsRequest::default(), &[], Acquisition { frames_expected: 1 });
+        let verdict = Verdict::of(&asked, 0);
+        assert!(!verdict.would_succeed && verdict.problem.is_some());
+    }
+}
