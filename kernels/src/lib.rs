@@ -12,6 +12,7 @@ pub mod count_code;
 pub mod decode_counts;
 pub mod device;
 pub mod encode_counts;
+pub mod lanes;
 pub mod sum_counts;
 pub mod types;
 
