@@ -156,17 +156,17 @@ pub fn run<T: LaneTask>(set: InstructionSet, task: T) -> T::Output {
         fn on_avx2<T: LaneTask>(simd: avx2::Avx2, task: T) -> T::Output {
             task.run(simd)
         }
-        if set == InstructionSet::Avx512 {
-            if let Some(simd) = avx512::Avx512::detect() {
-                // SAFETY: `simd` exists, so the processor has AVX-512F, AVX2 and FMA.
-                return unsafe { on_avx512(simd, task) };
-            }
+        if set == InstructionSet::Avx512
+            && let Some(simd) = avx512::Avx512::detect()
+        {
+            // SAFETY: `simd` exists, so the processor has AVX-512F, AVX2 and FMA.
+            return unsafe { on_avx512(simd, task) };
         }
-        if set == InstructionSet::Avx2 {
-            if let Some(simd) = avx2::Avx2::detect() {
-                // SAFETY: `simd` exists, so the processor has AVX2 and FMA.
-                return unsafe { on_avx2(simd, task) };
-            }
+        if set == InstructionSet::Avx2
+            && let Some(simd) = avx2::Avx2::detect()
+        {
+            // SAFETY: `simd` exists, so the processor has AVX2 and FMA.
+            return unsafe { on_avx2(simd, task) };
         }
     }
     let _ = set;

@@ -8,12 +8,16 @@
 
 pub mod bslz4_decode;
 pub mod bslz4_encode;
+pub mod correct_spectra;
 pub mod count_code;
 pub mod decode_counts;
 pub mod device;
 pub mod encode_counts;
+pub mod invert_half_plane;
 pub mod lanes;
+pub mod phase_moments;
 pub mod sum_counts;
+pub mod transform_rows;
 pub mod types;
 
 pub use device::{Backend, Cpu, Device, DeviceError, Word};

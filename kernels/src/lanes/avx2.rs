@@ -89,7 +89,10 @@ impl Simd for Avx2 {
     fn add_quarter_turns(self, quarters: Halves, sin: Halves, cos: Halves) -> (Halves, Halves) {
         // SAFETY: `self` exists, so the processor has AVX2.
         let (low, high) = unsafe {
-            (half_add_quarter_turns(quarters.0, sin.0, cos.0), half_add_quarter_turns(quarters.1, sin.1, cos.1))
+            (
+                half_add_quarter_turns(quarters.0, sin.0, cos.0),
+                half_add_quarter_turns(quarters.1, sin.1, cos.1),
+            )
         };
         (Halves(low.0, high.0), Halves(low.1, high.1))
     }

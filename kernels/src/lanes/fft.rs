@@ -164,7 +164,8 @@ fn mul<S: Simd>(s: S, a: Complex<S>, w: Complex32) -> Complex<S> {
 fn radix_2<S: Simd>(s: S, stage: &Stage, from: &[PixelBlock], to: &mut [PixelBlock]) {
     let (stride, half) = (stage.stride, from.len() / 2);
     let (low, high) = from.split_at(half);
-    let butterflies = to.chunks_exact_mut(2 * stride).zip(low.chunks_exact(stride)).zip(high.chunks_exact(stride));
+    let butterflies =
+        to.chunks_exact_mut(2 * stride).zip(low.chunks_exact(stride)).zip(high.chunks_exact(stride));
     for (((out, a), b), &w) in butterflies.zip(&stage.twiddles) {
         let (out0, out1) = out.split_at_mut(stride);
         for i in 0..stride {

@@ -8,11 +8,11 @@ pub(super) struct Portable;
 
 #[inline(always)]
 fn zip(a: Lanes, b: Lanes, f: impl Fn(f32, f32) -> f32) -> Lanes {
-    let mut out = [0.0; LANES];
-    for lane in 0..LANES {
-        out[lane] = f(a.0[lane], b.0[lane]);
+    let mut out = a;
+    for (a, &b) in out.0.iter_mut().zip(&b.0) {
+        *a = f(*a, b);
     }
-    Lanes(out)
+    out
 }
 
 impl Simd for Portable {

@@ -1,0 +1,101 @@
+//! transform_rows on the CPU: two blocks of 16 pixels go through one complex transform, one as real and one as
+//! imaginary part, and are told apart by symmetry. Parallel over chunks of 256 pixels.
+
+use rayon::prelude::*;
+
+use super::{BLOCKS_PER_CHUNK, SpectraShape, TransformError, TransformRows, check};
+use crate::device::{Cpu, Device};
+use crate::lanes::{self, InstructionSet, LANES, LaneFft, LaneTask, Lanes, PixelBlock, Simd};
+
+impl TransformRows for Cpu {
+    fn transform_row(
+        &self,
+        counts: &Vec<u32>,
+        covered: &[bool],
+        shape: SpectraShape,
+    ) -> Result<Vec<PixelBlock>, TransformError> {
+        check(counts.len(), covered.len(), shape)?;
+        let mut row: Vec<PixelBlock> = self.zeros(shape.row_len())?;
+        if row.is_empty() || shape.scan.cols == 0 {
+            return Ok(row);
+        }
+        let fft = LaneFft::new(shape.scan.cols);
+        let set = InstructionSet::detect();
+        row.par_chunks_mut(BLOCKS_PER_CHUNK * shape.q_cols()).enumerate().for_each_init(
+            || [vec![PixelBlock::default(); fft.len()], vec![PixelBlock::default(); fft.len()]],
+            |[data, scratch], (chunk, out)| {
+                let blocks = shape.chunk_blocks(chunk);
+                for (pair, block) in blocks.clone().step_by(2).enumerate() {
+                    load_pair(counts, covered, shape, block, data);
+                    let pair = Pair { fft: &fft, data, scratch, at: 2 * pair, blocks: blocks.len(), out };
+                    lanes::run(set, pair);
+                }
+            },
+        );
+        Ok(row)
+    }
+}
+
+/// Reads `block` into the real parts and the block after it into the imaginary parts, `[scan_col][lane]`.
+fn load_pair(counts: &[u32], covered: &[bool], shape: SpectraShape, block: usize, data: &mut [PixelBlock]) {
+    const COLS: usize = 16; // a cache line of counts
+    let cols = shape.scan.cols;
+    for (half, first) in [(0, block * LANES), (1, (block + 1) * LANES)] {
+        for start in (0..cols).step_by(COLS) {
+            let width = COLS.min(cols - start);
+            let mut tile = [[0.0f32; COLS]; LANES];
+            for (lane, line) in tile.iter_mut().enumerate() {
+                let pixel = first + lane;
+                if pixel < shape.pixels {
+                    let from = &counts[pixel * cols + start..][..width];
+                    for (to, &count) in line.iter_mut().zip(from) {
+                        *to = count as f32;
+                    }
+                }
+            }
+            for col in 0..width {
+                let keep = if covered[start + col] { 1.0 } else { 0.0 };
+                let to: &mut Lanes =
+                    if half == 0 { &mut data[start + col].re } else { &mut data[start + col].im };
+                for (to, line) in to.0.iter_mut().zip(&tile) {
+                    *to = line[col] * keep;
+                }
+            }
+        }
+    }
+}
+
+/// Two blocks of pixels: `at` and the one after it of the `blocks` of a chunk.
+struct Pair<'a> {
+    fft: &'a LaneFft,
+    data: &'a mut [PixelBlock],
+    scratch: &'a mut [PixelBlock],
+    at: usize,
+    blocks: usize,
+    /// `[q_col][blocks]`.
+    out: &'a mut [PixelBlock],
+}
+
+impl LaneTask for Pair<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let spectrum = self.fft.forward(s, self.data, self.scratch);
+        let len = spectrum.len();
+        let half = s.splat(0.5);
+        for (q_col, out) in self.out.chunks_exact_mut(self.blocks).enumerate() {
+            let (z, mirrored) = (&spectrum[q_col], &spectrum[(len - q_col) % len]);
+            let (a, b) = (s.mul(s.load(&z.re), half), s.mul(s.load(&z.im), half));
+            let (c, d) = (s.mul(s.load(&mirrored.re), half), s.mul(s.load(&mirrored.im), half));
+            // first = (z + conj z(-q)) / 2, second = (z - conj z(-q)) / 2i
+            let first = &mut out[self.at];
+            s.store(s.add(a, c), &mut first.re);
+            s.store(s.sub(b, d), &mut first.im);
+            if let Some(second) = out.get_mut(self.at + 1) {
+                s.store(s.add(b, d), &mut second.re);
+                s.store(s.sub(c, a), &mut second.im);
+            }
+        }
+    }
+}

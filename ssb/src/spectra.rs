@@ -1,0 +1,140 @@
+//! The spectra G(q, k), grown scan row by scan row.
+
+use kernels::Device;
+use kernels::correct_spectra::{CorrectSpectra, MeanFill, Spectra};
+use kernels::lanes::PixelBlock;
+use kernels::transform_rows::{SpectraShape, TransformRows};
+use kernels::types::ScanShape;
+use num_complex::Complex32;
+
+use crate::error::SsbError;
+
+/// Row transforms of an acquisition in progress, one copy: 8 bytes x pixels x scan rows x (scan columns / 2 + 1) once
+/// all rows are in.
+///
+/// Rows may come in any order and may have holes. What is missing when a reconstruction is asked for counts as each
+/// pixel's mean over the positions that are there.
+#[derive(Debug)]
+pub struct LiveSpectra<D: Device> {
+    device: D,
+    shape: SpectraShape,
+    pixels: Vec<u32>,
+    rows: Vec<Option<D::Buffer<PixelBlock>>>,
+    covered: Vec<bool>,
+    totals: Vec<u64>,
+}
+
+impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
+    /// Spectra of these detector pixels (ascending), nothing received yet.
+    pub fn new(device: D, scan: ScanShape, pixels: Vec<u32>) -> Self {
+        let shape = SpectraShape { scan, pixels: pixels.len() };
+        Self {
+            device,
+            shape,
+            rows: (0..scan.rows).map(|_| None).collect(),
+            covered: vec![false; scan.positions()],
+            totals: vec![0; pixels.len()],
+            pixels,
+        }
+    }
+
+    /// Transforms one scan row.
+    ///
+    /// In: counts, `[pixel][scan_col]`, pixels in the order of [`Self::pixels`]; `covered`, one flag a scan column:
+    /// what `counts` holds where it is false does not matter. A row without any covered position is left missing.
+    ///
+    /// # Errors
+    /// [`SsbError::NoSuchRow`], [`SsbError::RepeatedRow`]; [`SsbError::Transform`] for counts of the wrong length.
+    pub fn add_row(&mut self, scan_row: usize, counts: &[u32], covered: &[bool]) -> Result<(), SsbError> {
+        let cols = self.shape.scan.cols;
+        match self.rows.get(scan_row) {
+            None => return Err(SsbError::NoSuchRow { got: scan_row, rows: self.shape.scan.rows }),
+            Some(Some(_)) => return Err(SsbError::RepeatedRow { row: scan_row }),
+            Some(None) => {}
+        }
+        let row = self.device.transform_row(&self.device.upload(counts)?, covered, self.shape)?;
+        if !covered.contains(&true) {
+            return Ok(());
+        }
+        for (total, line) in self.totals.iter_mut().zip(counts.chunks_exact(cols)) {
+            let there = line.iter().zip(covered).filter(|&(_, &covered)| covered);
+            *total += there.map(|(&count, _)| u64::from(count)).sum::<u64>();
+        }
+        self.covered[scan_row * cols..][..cols].copy_from_slice(covered);
+        self.rows[scan_row] = Some(row);
+        Ok(())
+    }
+
+    /// Whether a scan row is there.
+    pub fn has_row(&self, scan_row: usize) -> bool {
+        matches!(self.rows.get(scan_row), Some(Some(_)))
+    }
+
+    /// The detector pixels, ascending.
+    pub fn pixels(&self) -> &[u32] {
+        &self.pixels
+    }
+
+    /// The scan.
+    pub fn scan(&self) -> ScanShape {
+        self.shape.scan
+    }
+
+    /// Number of scan positions that are there.
+    pub fn num_covered(&self) -> usize {
+        self.covered.iter().filter(|&&covered| covered).count()
+    }
+
+    /// Mean counts of every pixel over the positions that are there; zero when none is.
+    pub fn means(&self) -> Vec<f64> {
+        let covered = self.num_covered().max(1) as f64;
+        self.totals.iter().map(|&total| total as f64 / covered).collect()
+    }
+
+    /// Bytes that the row transforms take.
+    pub fn bytes(&self) -> usize {
+        let rows = self.rows.iter().flatten();
+        rows.map(|row| D::len(row) * size_of::<PixelBlock>()).sum()
+    }
+
+    /// The spectrum G(q, k) of one pixel by its place in [`Self::pixels`], half plane `[q_row][q_col]`.
+    ///
+    /// # Errors
+    /// [`SsbError::Correct`] when there is no such pixel.
+    pub fn pixel_spectrum(&self, pixel: usize) -> Result<Vec<Complex32>, SsbError> {
+        let fill = self.fill();
+        Ok(self.device.pixel_spectrum(&self.filled(fill.as_ref()), pixel)?)
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The rows as operations take them.
+    pub(crate) fn filled<'a>(&'a self, fill: Option<&'a MeanFill>) -> Spectra<'a, D> {
+        Spectra { shape: self.shape, rows: &self.rows, fill }
+    }
+
+    /// What stands at positions that are not there; None when all are.
+    pub(crate) fn fill(&self) -> Option<MeanFill> {
+        let cols = self.shape.scan.cols;
+        if cols == 0 || self.covered.iter().all(|&covered| covered) {
+            return None;
+        }
+        let gaps = self.covered.chunks_exact(cols).map(|row| {
+            let missing: Vec<usize> = (0..cols).filter(|&col| !row[col]).collect();
+            let at = |q_col: usize| {
+                let turns = |col: usize| (q_col * col % cols) as f64 / cols as f64;
+                let sum = missing
+                    .iter()
+                    .map(|&col| num_complex::Complex64::cis(-std::f64::consts::TAU * turns(col)));
+                let sum: num_complex::Complex64 = sum.sum();
+                Complex32::new(sum.re as f32, sum.im as f32)
+            };
+            (!missing.is_empty()).then(|| (0..self.shape.q_cols()).map(at).collect())
+        });
+        let means = self.means().into_iter().map(|mean| mean as f32).collect();
+        Some(MeanFill { means, gaps: gaps.collect() })
+    }
+}

@@ -1,0 +1,100 @@
+//! What a user should know about a result that is nevertheless valid.
+
+use kernels::types::{Milliradians, Nanometres, Optics, Pixels};
+
+use crate::bright_field::BrightField;
+
+/// Something that limits a result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// The scan step is too large to carry every frequency the probe transfers: detail between the scan's own Nyquist
+    /// frequency and twice the semi-angle folds back.
+    Undersampled {
+        /// Scan step along the axis.
+        step: Nanometres,
+        /// The largest that would do, lambda / (4 semi-angle).
+        complete: Nanometres,
+        /// The largest at which the native grid reaches the semi-angle, lambda / (2 semi-angle).
+        limit: Nanometres,
+        /// 0 for rows, 1 for columns.
+        axis: usize,
+    },
+    /// The disk reaches beyond the detector.
+    DiskCut {
+        /// How far, at the worst side.
+        beyond: Pixels,
+    },
+    /// A pinned detector sampling contradicts the disk by more than a tenth.
+    SamplingDiffers {
+        /// The pinned sampling.
+        pinned: Milliradians,
+        /// What the edge of the disk says.
+        measured: Milliradians,
+    },
+    /// Positions were missing and count as each pixel's mean.
+    Filled {
+        /// Positions without a frame.
+        missing: usize,
+        /// Positions of the scan.
+        positions: usize,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Undersampled { step, limit, axis, .. } => {
+                let axis = if *axis == 0 { "rows" } else { "columns" };
+                write!(
+                    f,
+                    "scan step along {axis} is {:.4} nm, more than lambda / (2 semi-angle) = {:.4} nm: detail beyond the \
+                     scan's Nyquist frequency folds back",
+                    step.0, limit.0
+                )
+            }
+            Self::DiskCut { beyond } => {
+                write!(
+                    f,
+                    "the bright-field disk reaches {:.1} px beyond the detector: its edge is cut off",
+                    beyond.0
+                )
+            }
+            Self::SamplingDiffers { pinned, measured } => write!(
+                f,
+                "detector sampling is pinned at {:.4} mrad/px, the edge of the disk says {:.4} mrad/px",
+                pinned.0, measured.0
+            ),
+            Self::Filled { missing, positions } => write!(
+                f,
+                "{missing} of {positions} scan positions are missing and count as each pixel's mean"
+            ),
+        }
+    }
+}
+
+/// What optics and bright field give reason to warn of.
+pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let per_angle_nm = optics.wavelength().0 * 1e9 / optics.semi_angle.radians();
+    for (axis, &step) in optics.scan_step.iter().enumerate() {
+        if step.0 > per_angle_nm / 2.0 {
+            let (complete, limit) = (Nanometres(per_angle_nm / 4.0), Nanometres(per_angle_nm / 2.0));
+            warnings.push(Warning::Undersampled { step, complete, limit, axis });
+        }
+    }
+    let [row, col] = bright_field.centre;
+    let (rows, cols) = (bright_field.detector.rows as f64, bright_field.detector.cols as f64);
+    let room =
+        [row + 0.5, col + 0.5, rows - 0.5 - row, cols - 0.5 - col].into_iter().fold(f64::MAX, f64::min);
+    if bright_field.radius.0 > room {
+        warnings.push(Warning::DiskCut { beyond: Pixels(bright_field.radius.0 - room) });
+    }
+    let measured = optics.semi_angle.0 / bright_field.edge_radius.0;
+    for pinned in bright_field.sampling {
+        if (pinned.0 / measured - 1.0).abs() > 0.1 {
+            warnings.push(Warning::SamplingDiffers { pinned, measured: Milliradians(measured) });
+            break;
+        }
+    }
+    warnings
+}
