@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use cpu::CpuReport;
 pub use cuda::{CudaDevice, CudaReport};
 pub use disk::DiskReport;
-pub use memory::MemoryReport;
+pub use memory::{MemoryReport, peak_memory_bytes};
 
 /// Bright-field pixels the estimates assume: a disk of radius 50 px.
 const BRIGHT_FIELD_PIXELS: u64 = 7_850;

@@ -17,7 +17,7 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// Asks the system.
-    pub(super) fn examine() -> Self {
+    pub fn examine() -> Self {
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
         let number = |text: Option<String>| text?.trim().parse::<u64>().ok();
@@ -48,6 +48,11 @@ impl MemoryReport {
     }
 }
 
+/// Most memory this process has held so far; none where the system does not say.
+pub fn peak_memory_bytes() -> Option<u64> {
+    field(&std::fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
 /// The bytes of one line of `/proc/meminfo` (`MemTotal:  24000000 kB`, where kB are 1024 bytes).
 fn field(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -65,6 +70,13 @@ mod tests {
         assert_eq!(field(text, "MemAvailable"), Some(20_480_000_000));
         assert_eq!(field(text, "Mem"), None);
         assert_eq!(field("MemTotal: lots", "MemTotal"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_covers_what_was_held() {
+        let held = vec![1u8; 64 << 20];
+        assert!(peak_memory_bytes().unwrap() > held.len() as u64);
     }
 
     #[test]
