@@ -8,6 +8,7 @@
 pub mod counters;
 pub mod decode;
 pub mod filewriter;
+pub mod hdf5;
 pub mod raw;
 pub mod sequence;
 pub mod source;
