@@ -13,3 +13,4 @@ pub mod progress;
 pub mod report;
 pub mod request;
 pub mod rings;
+pub mod simulate;

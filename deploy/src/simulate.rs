@@ -1,0 +1,144 @@
+//! Makes an acquisition: electrons through a specimen onto a pixelated detector, written as the detector writes files.
+//!
+//! In: [`SimulateArgs`], the flags of `sideband simulate`. Out: a DECTRIS filewriter set of Poisson counts, `truth.json`
+//! with every parameter in SI units, and `truth_phase.npy`, the specimen's phase at the scan positions.
+//!
+//! The physics: a convergent probe with aberrations up to fifth order; the specimen as one phase object or as slices
+//! with Fresnel propagation between them, tilted if asked; detector pixels that integrate; any beam centre, rotation
+//! and transposition between detector and scan. Not in it: partial coherence, inelastic scattering, a detector point
+//! spread, scan distortion. Read [`run`] first, then `wave.rs`.
+
+mod args;
+mod bad_pixels;
+mod counts;
+mod elements;
+mod fourier;
+mod geometry;
+mod produce;
+mod settings;
+mod specimen;
+#[cfg(test)]
+mod tests;
+mod transmission;
+mod truth;
+mod wave;
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::types::{CountType, Kilovolts};
+
+pub use args::{RowCol, SimulateArgs, SpecimenName};
+pub use bad_pixels::{DeadPixel, HotPixel};
+pub use specimen::Defect;
+pub use truth::{MadeWith, Truth};
+
+use crate::output::{npy_bytes, write_atomically};
+use crate::progress::{Progress, Voice};
+use bad_pixels::BadPixels;
+use geometry::{Geometry, GeometryRequest};
+use produce::{Exposure, write_frames};
+use settings::Settings;
+use specimen::Specimen;
+use transmission::{MapPlan, Transmission};
+use wave::Beam;
+
+/// Simulates an acquisition and writes it to `args.out`: the set, `truth.json`, `truth_phase.npy`.
+///
+/// Nothing has its name before all frames are made; the master file is named last.
+///
+/// # Errors
+/// A flag out of range, by its name; a set that is there already without `--force`; files that cannot be written.
+pub fn run(args: &SimulateArgs) -> anyhow::Result<Truth> {
+    let settings = Settings::from_args(args)?;
+    let mut threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("simulate-{index}"));
+    if let Some(asked) = args.threads {
+        threads = threads.num_threads(asked);
+    }
+    let threads = threads.build().context("no threads for the simulation")?;
+    threads.install(|| simulate(args, &settings))
+}
+
+fn simulate(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<Truth> {
+    let started = Instant::now();
+    let bad = BadPixels::place(args);
+    let truth_path = args.out.join("truth.json");
+    ensure!(
+        args.force || !truth_path.exists(),
+        "{} exists already; give --force to replace it",
+        truth_path.display()
+    );
+    let mut set = FilewriterSet::create(&args.out, files(args, settings, &bad))
+        .context("use --force to replace a set")?;
+
+    let (beam, specimen) = prepare(args, settings)?;
+    let voice = Voice::for_stderr(args.quiet);
+    let progress = Progress::new(args.scan_shape.positions() as u64, voice);
+    let exposure =
+        Exposure { beam: &beam, bad: &bad, electrons_per_frame: args.electrons_per_frame, seed: args.seed };
+    let totals = match args.count_type {
+        CountType::U8 => write_frames::<u8>(&exposure, &mut set, &progress),
+        CountType::U16 => write_frames::<u16>(&exposure, &mut set, &progress),
+        CountType::U32 => write_frames::<u32>(&exposure, &mut set, &progress),
+    }?;
+    progress.finish();
+
+    let geometry = beam.geometry();
+    write_truth_phase(&args.out, geometry, &specimen)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let mut truth = Truth::new(args, settings, &beam, &specimen, &bad, totals, seconds);
+    write_atomically(&truth_path, &serde_json::to_vec_pretty(&truth)?)?;
+    truth.master = set.finish()?.master;
+    Ok(truth)
+}
+
+/// The grid, the specimen on it, and the beam through both.
+fn prepare(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<(Beam, Specimen)> {
+    let geometry = Geometry::plan(&GeometryRequest {
+        optics: &settings.optics,
+        scan: args.scan_shape,
+        detector: args.detector_shape,
+        centre: settings.centre,
+        pixel_samples: args.pixel_samples,
+        probe_radius_m: settings.probe_radius_m(),
+        num_slices: settings.num_slices,
+    })?;
+    let plan = MapPlan::new(&geometry, settings.num_slices)?;
+    let specimen = settings.build_specimen(args, plan.extent(&geometry))?;
+    let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices);
+    Ok((Beam::new(&settings.optics, geometry, transmission, settings.stack), specimen))
+}
+
+fn files(args: &SimulateArgs, settings: &Settings, bad: &BadPixels) -> FilewriterSettings {
+    FilewriterSettings {
+        name: args.name.clone(),
+        detector: args.detector_shape,
+        count_type: args.count_type,
+        images_per_file: args.images_per_file,
+        existing: if args.force { Existing::Replace } else { Existing::Refuse },
+        metadata: MasterMetadata {
+            voltage: settings.optics.voltage,
+            beam_centre: settings.centre,
+            pixel_mask: bad.mask(),
+            saturation_value: args.count_type.marker(),
+            description: "Simulated by sideband, not a real detector".to_owned(),
+            detector_number: "SIM-0001".to_owned(),
+            firmware: "simulation".to_owned(),
+            software: concat!("sideband ", env!("CARGO_PKG_VERSION")).to_owned(),
+            // The same flags give the same bytes, so no clock is read.
+            date: "2000-01-01T00:00:00.000".to_owned(),
+            threshold: Kilovolts(settings.optics.voltage.0 / 4.0),
+            ..MasterMetadata::default()
+        },
+    }
+}
+
+/// `truth_phase.npy`: f64 radians, `[scan_row][scan_col]`, projected along the beam of the untilted specimen.
+fn write_truth_phase(folder: &Path, geometry: &Geometry, specimen: &Specimen) -> anyhow::Result<()> {
+    let positions: Vec<_> = (0..geometry.scan.positions()).map(|frame| geometry.position_m(frame)).collect();
+    let phase = specimen.projected_phase(&positions);
+    let shape = [geometry.scan.rows, geometry.scan.cols];
+    write_atomically(&folder.join("truth_phase.npy"), &npy_bytes(&phase, &shape))
+}

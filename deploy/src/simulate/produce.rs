@@ -1,0 +1,130 @@
+//! All frames, on all threads, into the files in order.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use anyhow::Context;
+use ingest::filewriter::FilewriterSet;
+use kernels::bslz4_encode::encode_bslz4;
+use kernels::types::Count;
+use rayon::prelude::*;
+
+use super::bad_pixels::BadPixels;
+use super::counts::{draw_counts, frame_generator};
+use super::truth::Totals;
+use super::wave::{Beam, Scratch};
+use crate::progress::Progress;
+
+/// What turns a wave into counts.
+pub(super) struct Exposure<'a> {
+    pub(super) beam: &'a Beam,
+    pub(super) bad: &'a BadPixels,
+    pub(super) electrons_per_frame: f64,
+    pub(super) seed: u64,
+}
+
+/// A frame, compressed, with its sums.
+struct Compressed {
+    bytes: Vec<u8>,
+    totals: Totals,
+}
+
+/// Memory one thread needs.
+struct Desk<T> {
+    wave: Scratch,
+    means: Vec<f32>,
+    drawn: Vec<u32>,
+    counts: Vec<T>,
+}
+
+/// Frames handed to the writer at once, for every thread.
+const BATCH_PER_THREAD: usize = 16;
+
+/// Makes every frame and appends it to `set`, batches waiting at most two deep. Runs on the current rayon pool.
+///
+/// # Errors
+/// What the files refuse.
+pub(super) fn write_frames<T: Count>(
+    exposure: &Exposure<'_>,
+    set: &mut FilewriterSet,
+    progress: &Progress,
+) -> anyhow::Result<Totals> {
+    let (sender, batches) = sync_channel::<Vec<Compressed>>(2);
+    std::thread::scope(|scope| {
+        let writer = std::thread::Builder::new().name("simulate-write".to_owned());
+        let written = writer
+            .spawn_scoped(scope, move || -> anyhow::Result<Totals> {
+                let mut totals = Totals::default();
+                for batch in batches {
+                    for frame in &batch {
+                        set.append_chunk(&frame.bytes)?;
+                        totals.good_counts += frame.totals.good_counts;
+                        totals.saturated_counts += frame.totals.saturated_counts;
+                    }
+                    progress.add_received(batch.len() as u64);
+                }
+                Ok(totals)
+            })
+            .context("no thread for the writer")?;
+        make_batches::<T>(exposure, sender);
+        match written.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn make_batches<T: Count>(exposure: &Exposure<'_>, sender: SyncSender<Vec<Compressed>>) {
+    let frames = exposure.beam.geometry().scan.positions();
+    let batch = rayon::current_num_threads() * BATCH_PER_THREAD;
+    let mask = exposure.bad.mask();
+    let desks = Mutex::new(Vec::new());
+    for first in (0..frames).step_by(batch) {
+        let made: Vec<Compressed> = (first..frames.min(first + batch))
+            .into_par_iter()
+            .map(|frame| {
+                let waiting = desks.lock().ok().and_then(|mut desks| desks.pop());
+                let mut desk = waiting.unwrap_or_else(|| Desk::<T>::new(exposure.beam));
+                let compressed = desk.expose(exposure, frame, &mask);
+                if let Ok(mut desks) = desks.lock() {
+                    desks.push(desk);
+                }
+                compressed
+            })
+            .collect();
+        if sender.send(made).is_err() {
+            break; // the writer failed and says why
+        }
+    }
+}
+
+impl<T: Count> Desk<T> {
+    fn new(beam: &Beam) -> Self {
+        let pixels = beam.geometry().detector.pixels();
+        Self {
+            wave: beam.scratch(),
+            means: vec![0.0; pixels],
+            drawn: vec![0; pixels],
+            counts: vec![T::default(); pixels],
+        }
+    }
+
+    fn expose(&mut self, exposure: &Exposure<'_>, frame: usize, mask: &[u32]) -> Compressed {
+        exposure.beam.fractions(frame, &mut self.wave, &mut self.means);
+        let electrons = exposure.electrons_per_frame as f32;
+        self.means.iter_mut().for_each(|mean| *mean *= electrons);
+        exposure.bad.apply(&mut self.means);
+        draw_counts(&mut frame_generator(exposure.seed, frame as u64), &self.means, &mut self.drawn);
+        let largest = T::TYPE.marker();
+        let mut totals = Totals::default();
+        for ((count, &drawn), &flags) in self.counts.iter_mut().zip(&self.drawn).zip(mask) {
+            let stored = drawn.min(largest);
+            totals.saturated_counts += u64::from(stored < drawn);
+            totals.good_counts += if flags == 0 { u64::from(stored) } else { 0 };
+            *count = T::try_from(stored).unwrap_or_default(); // fits: not above the largest
+        }
+        let mut bytes = Vec::new();
+        encode_bslz4(&self.counts, &mut bytes);
+        Compressed { bytes, totals }
+    }
+}

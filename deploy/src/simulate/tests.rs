@@ -1,0 +1,4 @@
+//! Whole simulations, and frames against closed forms.
+
+mod files;
+mod waves;
