@@ -28,9 +28,12 @@ enum Target {
     Batch,
 }
 
+/// Decodes a frame; false if it refuses.
+type Decode<'a, T> = dyn Fn(&[u8], &mut [T]) -> bool + 'a;
+
 struct Decoder<'a, T> {
     name: String,
-    decode: Box<dyn Fn(&[u8], &mut [T]) -> bool + 'a>,
+    decode: Box<Decode<'a, T>>,
 }
 
 fn main() {
