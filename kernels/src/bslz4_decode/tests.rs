@@ -1,5 +1,8 @@
 //! The decoder against `lz4_flex` and a bit transposer written here in plain loops, on every path this processor has.
 
+mod damage;
+mod frames;
+mod golden;
 mod oracle;
 
 use super::*;
