@@ -7,8 +7,12 @@
 
 pub mod counters;
 pub mod decode;
+pub mod dectris;
+mod error;
 pub mod filewriter;
 pub mod hdf5;
 pub mod raw;
 pub mod sequence;
 pub mod source;
+
+pub use error::IngestError;

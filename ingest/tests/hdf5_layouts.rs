@@ -2,6 +2,8 @@
 //!
 //! `fixtures/make.py` makes the files and `expected.json`; files with thousands of chunks are made when `SIDEBAND_PYTHON` is set.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

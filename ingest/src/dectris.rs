@@ -1,0 +1,198 @@
+//! DECTRIS file sets: a master, the data files its links name, side-cars beside it.
+//!
+//! In: the path of a master (or of a data file by itself). Out: what is in the set, what is missing in words a microscopist
+//! understands, and the runs of frames to read ([`FileSet::runs`]). Nothing is computed from names: data files are those
+//! the master links to, in the order of the links' names (SIMPLON filewriter, legacy format).
+
+mod data_file;
+mod metadata;
+mod side_car;
+
+pub use data_file::DataFile;
+pub use metadata::Metadata;
+pub use side_car::SideCar;
+
+use std::path::{Path, PathBuf};
+
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
+
+use crate::error::IngestError;
+use crate::hdf5::{File, Hdf5Error, LinkTarget};
+use crate::source::StoredRun;
+
+/// Where the filewriter puts its links, or its images when all are in one file.
+const DATA_GROUP: &str = "/entry/data";
+
+/// An acquisition as the filewriter left it.
+#[derive(Debug)]
+pub struct FileSet {
+    /// The file that was opened.
+    pub master: PathBuf,
+    /// What the master says of the acquisition.
+    pub metadata: Metadata,
+    /// Data files in the order of their frames.
+    pub files: Vec<DataFile>,
+    /// Metadata files beside the set.
+    pub side_cars: Vec<SideCar>,
+    /// Shape of a frame.
+    pub detector: DetectorShape,
+    /// Type of a count.
+    pub count_type: CountType,
+    /// How frames are compressed.
+    pub encoding: Encoding,
+    /// Frames the acquisition should have: triggers x images, or what the files hold when the master does not say.
+    pub frames_expected: u64,
+}
+
+impl FileSet {
+    /// Opens a set and indexes every data file.
+    ///
+    /// A data file that is missing, cut short or of another shape is recorded in [`DataFile::problem`] and its frames become gaps.
+    ///
+    /// # Errors
+    /// [`IngestError::Hdf5`] when the master itself is no readable HDF5 file; [`IngestError::NoFrames`] when no image
+    /// dataset can be read at all.
+    pub fn open(master: &Path) -> Result<Self, IngestError> {
+        let file = File::open(master).map_err(|source| IngestError::hdf5(master, source))?;
+        let metadata = Metadata::read(&file);
+        let mut files = linked_files(&file, master)?;
+        let Some(pattern) = files.iter().find_map(DataFile::kind) else {
+            let problems: Vec<String> = files
+                .iter()
+                .filter_map(|file| Some(format!("{}: {}", file.path.display(), file.problem.as_ref()?)))
+                .collect();
+            return Err(IngestError::NoFrames {
+                master: master.to_path_buf(),
+                problems: problems.join("; "),
+            });
+        };
+        for file in &mut files {
+            file.refuse_unlike(pattern);
+        }
+        place(&mut files, metadata.frames());
+        let held = files.last().map_or(0, |file| file.first + file.num_frames);
+        let frames_expected = metadata.frames().unwrap_or(held).max(held);
+        let (detector, count_type, encoding) = pattern;
+        Ok(Self {
+            master: master.to_path_buf(),
+            metadata,
+            files,
+            side_cars: side_car::beside(master),
+            detector,
+            count_type,
+            encoding,
+            frames_expected,
+        })
+    }
+
+    /// What there is to read, in rising frame order, with a gap wherever frames are known to be missing.
+    pub fn runs(&self) -> Vec<Item<StoredRun>> {
+        let mut runs = Vec::new();
+        let mut next = 0;
+        for file in &self.files {
+            push_gap(
+                &mut runs,
+                &mut next,
+                file.first,
+                "the data files before and after do not join".to_owned(),
+            );
+            match &file.problem {
+                Some(problem) if file.frames.is_empty() => {
+                    let why = format!("{}: {problem}", file.path.display());
+                    push_gap(&mut runs, &mut next, file.first + file.num_frames, why);
+                }
+                _ => {
+                    next = file.first + file.frames.len() as u64;
+                    runs.push(Item::Data(StoredRun {
+                        first: file.first,
+                        path: file.path.clone(),
+                        frames: file.frames.clone(),
+                        encoding: self.encoding,
+                        count_type: self.count_type,
+                        detector: self.detector,
+                    }));
+                }
+            }
+        }
+        let why = format!("the data files end at frame {next}, {} were expected", self.frames_expected);
+        push_gap(&mut runs, &mut next, self.frames_expected, why);
+        runs
+    }
+
+    /// Frames whose bytes lie inside their files.
+    pub fn frames_present(&self) -> u64 {
+        self.files.iter().map(DataFile::frames_present).sum()
+    }
+
+    /// Compressed bytes of all frames that are there.
+    pub fn compressed_bytes(&self) -> u64 {
+        self.files.iter().flat_map(|file| &file.frames).map(|frame| frame.bytes).sum()
+    }
+}
+
+fn push_gap(runs: &mut Vec<Item<StoredRun>>, next: &mut u64, end: u64, why: String) {
+    if *next < end {
+        runs.push(Item::Gap(Gap { first: *next, count: end - *next, reason: GapReason::Unreadable(why) }));
+        *next = end;
+    }
+}
+
+/// The data files a master links to, or the file itself when it holds the images.
+fn linked_files(file: &File, master: &Path) -> Result<Vec<DataFile>, IngestError> {
+    let links = file.links(DATA_GROUP).map_err(|source| IngestError::hdf5(master, source))?;
+    let mut files = Vec::new();
+    for link in links.into_iter().filter(|link| link.name.starts_with("data")) {
+        match link.target {
+            LinkTarget::External { file: name, path } => {
+                files.push(DataFile::linked(&file.beside(&name), &path))
+            }
+            LinkTarget::Hard(_) | LinkTarget::Soft(_) => {
+                files.push(DataFile::in_file(file, &format!("{DATA_GROUP}/{}", link.name)));
+            }
+        }
+    }
+    if files.is_empty() {
+        let why = format!("{DATA_GROUP} has no link and no dataset that starts with 'data'");
+        return Err(IngestError::hdf5(master, Hdf5Error::NotFound { path: DATA_GROUP.to_owned(), why }));
+    }
+    Ok(files)
+}
+
+/// Gives every file its first frame: from its own image numbers where it has them, else behind the file before it.
+///
+/// A file that cannot be read has as many frames as the files around it leave open.
+fn place(files: &mut [DataFile], expected: Option<u64>) {
+    // Image numbers count from the first file's lowest, usually 1.
+    let origin = files.iter().find_map(|file| file.image_nr_low).map_or(1, |low| low.min(1));
+    let usual = files.iter().map(|file| file.num_frames).max().unwrap_or(0);
+    let mut next = 0;
+    if files.iter().all(|file| file.image_nr_low.is_some())
+        && !files.is_sorted_by_key(|file| file.image_nr_low)
+    {
+        files.sort_by_key(|file| file.image_nr_low);
+        files[0].add_problem("the files were not in the order of their image numbers; taken in that order");
+    }
+    for at in 0..files.len() {
+        let stated = files[at].image_nr_low.map(|low| low.saturating_sub(origin));
+        if stated.is_some_and(|first| first < next) {
+            files[at].refuse("its image numbers are those of a file before it");
+        }
+        files[at].first = stated.filter(|&first| first >= next).unwrap_or(next);
+        if files[at].num_frames == 0 && files[at].problem.is_some() {
+            let following = files[at + 1..]
+                .iter()
+                .find_map(|file| file.image_nr_low)
+                .map(|low| low.saturating_sub(origin));
+            let unread_until =
+                files[at + 1..].iter().take_while(|file| file.image_nr_low.is_none()).count() as u64 + 1;
+            let first = files[at].first;
+            let room = following.or(expected).unwrap_or(first.saturating_add(usual)).saturating_sub(first);
+            files[at].num_frames = if unread_until == 1 { room } else { usual.min(room) };
+        }
+        next = files[at].first.saturating_add(files[at].num_frames);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! One data file of a set: where its frames lie, or why it cannot be used.
+
+use std::path::{Path, PathBuf};
+
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape};
+
+use crate::hdf5::{ByteOrder, Dataset, ElementType, File, Filter, Hdf5Error, filter_id};
+use crate::source::StoredFrame;
+
+/// What all files of a set have in common.
+pub(super) type Kind = (DetectorShape, CountType, Encoding);
+
+/// A data file and what was found in it.
+#[derive(Clone, Debug)]
+pub struct DataFile {
+    /// The file, as the master's link names it, in the master's folder.
+    pub path: PathBuf,
+    /// First frame, counted from 0 over the acquisition.
+    pub first: u64,
+    /// Frames it holds, or should hold when it cannot be read.
+    pub num_frames: u64,
+    /// Where every frame lies; empty when the file cannot be used.
+    pub frames: Vec<StoredFrame>,
+    /// Number of its first image as the file states it, usually counted from 1.
+    pub image_nr_low: Option<u64>,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    file_bytes: u64,
+    kind: Option<Kind>,
+}
+
+impl DataFile {
+    /// A file named by a link.
+    pub(super) fn linked(path: &Path, dataset: &str) -> Self {
+        match File::open(path) {
+            Ok(file) => Self::in_file(&file, dataset),
+            Err(error) => Self::unusable(path, 0, plain(&error)),
+        }
+    }
+
+    /// The images of an open file.
+    pub(super) fn in_file(file: &File, dataset: &str) -> Self {
+        match Self::index(file, dataset) {
+            Ok(found) => found,
+            Err(error) => Self::unusable(file.path(), file.num_bytes(), plain(&error)),
+        }
+    }
+
+    fn unusable(path: &Path, file_bytes: u64, problem: String) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            first: 0,
+            num_frames: 0,
+            frames: Vec::new(),
+            image_nr_low: None,
+            problem: Some(problem),
+            file_bytes,
+            kind: None,
+        }
+    }
+
+    fn index(file: &File, path: &str) -> Result<Self, Hdf5Error> {
+        let dataset = file.dataset(path)?;
+        let (num_frames, detector) = frames_shape(&dataset, path)?;
+        let count_type = count_type(&dataset)?;
+        let encoding = encoding(dataset.filters(), count_type)?;
+        let frames = locate(&dataset, num_frames, detector, count_type)?;
+        let number = |name| file.attribute(path, name).ok().flatten().and_then(|value| value.unsigned());
+        let mut found = Self {
+            path: file.path().to_path_buf(),
+            first: 0,
+            num_frames,
+            frames,
+            image_nr_low: number("image_nr_low"),
+            problem: None,
+            file_bytes: file.num_bytes(),
+            kind: Some((detector, count_type, encoding)),
+        };
+        found.note_problems(number("image_nr_high"));
+        Ok(found)
+    }
+
+    /// Problems that leave some frames usable.
+    fn note_problems(&mut self, image_nr_high: Option<u64>) {
+        let unwritten = self.frames.iter().filter(|frame| frame.bytes == 0).count();
+        let beyond = self.frames.len() as u64 - unwritten as u64 - self.frames_present();
+        let mut problems = Vec::new();
+        if unwritten > 0 {
+            problems.push(format!("{unwritten} of {} frames were never written", self.num_frames));
+        }
+        if beyond > 0 {
+            problems.push(format!("cut short: {beyond} of {} frames lie beyond its end", self.num_frames));
+        }
+        if let (Some(low), Some(high)) = (self.image_nr_low, image_nr_high)
+            && high.checked_sub(low).is_none_or(|span| span + 1 != self.num_frames)
+        {
+            problems.push(format!("it says images {low} to {high}, but holds {}", self.num_frames));
+        }
+        self.problem = (!problems.is_empty()).then(|| problems.join("; "));
+    }
+
+    /// Shape, type and compression, when the file can be used.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    /// Gives up a file whose frames are unlike those of the set.
+    pub(super) fn refuse_unlike(&mut self, (detector, count_type, encoding): Kind) {
+        let Some(own) = self.kind else { return };
+        if own == (detector, count_type, encoding) {
+            return;
+        }
+        self.refuse(&format!(
+            "it holds {} frames of {}, {}; the set has {detector} frames of {count_type}, {encoding}",
+            own.0, own.1, own.2
+        ));
+    }
+
+    /// Gives up the file; its frames become a gap.
+    pub(super) fn refuse(&mut self, why: &str) {
+        self.add_problem(why);
+        self.frames.clear();
+        self.image_nr_low = None;
+        self.kind = None;
+    }
+
+    /// Notes what is wrong beside what is known already.
+    pub(super) fn add_problem(&mut self, why: &str) {
+        self.problem = Some(match self.problem.take() {
+            Some(known) => format!("{known}; {why}"),
+            None => why.to_owned(),
+        });
+    }
+
+    /// Frames whose bytes lie inside the file.
+    pub fn frames_present(&self) -> u64 {
+        let inside = |frame: &&StoredFrame| {
+            frame.bytes > 0 && frame.offset.checked_add(frame.bytes).is_some_and(|end| end <= self.file_bytes)
+        };
+        self.frames.iter().filter(inside).count() as u64
+    }
+}
+
+/// An error without the path, which stands beside it.
+fn plain(error: &Hdf5Error) -> String {
+    match error {
+        Hdf5Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            "not found".to_owned()
+        }
+        Hdf5Error::Io { source, .. } => source.to_string(),
+        Hdf5Error::NotHdf5 { bytes, .. } => format!("not an HDF5 file ({bytes} bytes)"),
+        other => other.to_string(),
+    }
+}
+
+fn unsupported(what: &'static str, got: String) -> Hdf5Error {
+    Hdf5Error::Unsupported { what, got }
+}
+
+/// Number of frames and the shape of each; a single image counts as one frame.
+fn frames_shape(dataset: &Dataset<'_>, path: &str) -> Result<(u64, DetectorShape), Hdf5Error> {
+    let (frames, rows, cols) = match *dataset.shape() {
+        [frames, rows, cols] => (frames, rows, cols),
+        [rows, cols] => (1, rows, cols),
+        ref other => {
+            return Err(unsupported(
+                "image dataset",
+                format!("{path} of shape {other:?}, expected frames x rows x cols"),
+            ));
+        }
+    };
+    // A frame of more than 2^28 pixels is no detector's.
+    let axis = |axis: u64| usize::try_from(axis).ok().filter(|&axis| (1..=1 << 16).contains(&axis));
+    match (axis(rows), axis(cols)) {
+        (Some(rows), Some(cols)) if rows * cols <= 1 << 28 => Ok((frames, DetectorShape { rows, cols })),
+        _ => Err(unsupported("frame shape", format!("{rows} x {cols} pixels"))),
+    }
+}
+
+fn count_type(dataset: &Dataset<'_>) -> Result<CountType, Hdf5Error> {
+    match dataset.element() {
+        ElementType::Integer { bytes: 1, signed: false, .. } => Ok(CountType::U8),
+        ElementType::Integer { bytes: 2, signed: false, order: ByteOrder::Little } => Ok(CountType::U16),
+        ElementType::Integer { bytes: 4, signed: false, order: ByteOrder::Little } => Ok(CountType::U32),
+        other => Err(unsupported("count type", format!("{other:?}, expected little-endian u8, u16 or u32"))),
+    }
+}
+
+/// How frames are compressed, from the filters they went through.
+fn encoding(filters: &[Filter], count_type: CountType) -> Result<Encoding, Hdf5Error> {
+    match filters {
+        [] => Ok(Encoding::Raw),
+        [Filter { id: filter_id::LZ4, .. }] => Ok(Encoding::Lz4Framed),
+        [Filter { id: filter_id::BITSHUFFLE, values }] => {
+            // (version, version, bytes of an element, elements a block, compressor); 2 is LZ4.
+            match (values.get(2), values.get(4)) {
+                (Some(&bytes), _) if bytes as usize != count_type.bytes() => Err(unsupported(
+                    "bitshuffle",
+                    format!("elements of {bytes} bytes for counts of {} bytes", count_type.bytes()),
+                )),
+                (_, Some(2)) => Ok(Encoding::Bslz4),
+                (_, other) => {
+                    Err(unsupported("bitshuffle compressor", format!("{other:?}, expected 2 (LZ4)")))
+                }
+            }
+        }
+        other => {
+            let ids: Vec<u16> = other.iter().map(|filter| filter.id).collect();
+            Err(unsupported(
+                "compression of frames",
+                format!("HDF5 filters {ids:?}, expected none, 32004 (LZ4) or 32008 (bitshuffle)"),
+            ))
+        }
+    }
+}
+
+/// Where every frame lies.
+fn locate(
+    dataset: &Dataset<'_>,
+    num_frames: u64,
+    detector: DetectorShape,
+    count_type: CountType,
+) -> Result<Vec<StoredFrame>, Hdf5Error> {
+    let frame_bytes = (detector.pixels() * count_type.bytes()) as u64;
+    if let Some((start, bytes)) = dataset.contiguous() {
+        if bytes / frame_bytes < num_frames {
+            return Err(unsupported(
+                "contiguous frames",
+                format!("{bytes} bytes for {num_frames} frames of {frame_bytes}"),
+            ));
+        }
+        let at =
+            |frame| StoredFrame { offset: start.saturating_add(frame * frame_bytes), bytes: frame_bytes };
+        return Ok((0..num_frames).map(at).collect());
+    }
+    let expected: &[u64] = match dataset.shape().len() {
+        3 => &[1, detector.rows as u64, detector.cols as u64],
+        _ => &[detector.rows as u64, detector.cols as u64],
+    };
+    if dataset.chunk_shape() != Some(expected) {
+        return Err(unsupported(
+            "chunks",
+            format!("{:?}, expected one frame a chunk, {expected:?}", dataset.chunk_shape()),
+        ));
+    }
+    let index = dataset.chunk_index()?;
+    let filtered = !dataset.filters().is_empty();
+    // A chunk that skipped its filter is stored plain; the decoder is told one encoding for all, so it cannot be read.
+    Ok(index
+        .into_iter()
+        .map(|chunk| StoredFrame {
+            offset: chunk.offset,
+            bytes: if filtered && chunk.filter_mask != 0 { 0 } else { chunk.bytes },
+        })
+        .collect())
+}

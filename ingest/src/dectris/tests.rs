@@ -1,0 +1,195 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use crossbeam_channel::bounded;
+use kernels::Cpu;
+use kernels::bslz4_encode::encode_bslz4;
+use kernels::types::{CountBuffer, FrameBatch, Kilovolts};
+
+use super::*;
+use crate::counters::IngestCounters;
+use crate::decode::DecodeStage;
+use crate::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use crate::sequence::SequenceStage;
+use crate::source::FileSource;
+
+const DETECTOR: DetectorShape = DetectorShape { rows: 8, cols: 16 };
+
+/// Frame `n` of the test sets: small counts that differ from frame to frame and set to set.
+fn frame(set: u16, n: u64) -> Vec<u16> {
+    (0..DETECTOR.pixels() as u64).map(|pixel| set + ((pixel * 31 + n * 17) % 11) as u16).collect()
+}
+
+fn write(folder: &Path, name: &str, set: u16, frames: u64) {
+    let mut pixel_mask = vec![0; DETECTOR.pixels()];
+    pixel_mask[5] = 8;
+    let settings = FilewriterSettings {
+        name: name.to_owned(),
+        detector: DETECTOR,
+        count_type: CountType::U16,
+        images_per_file: 10,
+        existing: Existing::Refuse,
+        metadata: MasterMetadata { voltage: Kilovolts(200.0), pixel_mask, ..MasterMetadata::default() },
+    };
+    let mut files = FilewriterSet::create(folder, settings).unwrap();
+    for n in 0..frames {
+        let mut chunk = Vec::new();
+        encode_bslz4(&frame(set, n), &mut chunk);
+        files.append_chunk(&chunk).unwrap();
+    }
+    files.finish().unwrap();
+}
+
+/// Everything a set delivers through all three stages: None where a frame is missing, with the reasons.
+fn delivered(set: &FileSet) -> (Vec<Option<Vec<u16>>>, Vec<Gap>) {
+    let counters = Arc::new(IngestCounters::default());
+    let (raw, raw_in) = bounded(2);
+    let (ordered, ordered_in) = bounded(2);
+    let (frames, frames_in) = bounded::<Item<FrameBatch<Cpu>>>(2);
+    let source = FileSource::new(set.runs(), 2, Arc::default());
+    let sequence = SequenceStage::new(set.frames_expected, counters.clone());
+    let decode = DecodeStage::new(Cpu, counters);
+    let mut found = Vec::new();
+    let mut gaps = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || source.run(raw));
+        scope.spawn(move || sequence.run(raw_in, ordered));
+        scope.spawn(move || decode.run(ordered_in, frames).unwrap());
+        for item in frames_in {
+            match item {
+                Item::Data(batch) => {
+                    assert_eq!(batch.first, found.len() as u64);
+                    let CountBuffer::U16(counts) = batch.counts else { panic!("u16 stays u16") };
+                    found.extend(counts.chunks(DETECTOR.pixels()).map(|frame| Some(frame.to_vec())));
+                }
+                Item::Gap(gap) => {
+                    assert_eq!(gap.first, found.len() as u64);
+                    found.extend((0..gap.count).map(|_| None));
+                    gaps.push(gap);
+                }
+            }
+        }
+    });
+    (found, gaps)
+}
+
+fn expect_frames(found: &[Option<Vec<u16>>], missing: std::ops::Range<usize>) {
+    for (n, frame_found) in found.iter().enumerate() {
+        let expected = (!missing.contains(&n)).then(|| frame(1, n as u64));
+        assert_eq!(*frame_found, expected, "frame {n}");
+    }
+}
+
+#[test]
+fn a_whole_set_delivers_every_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 37);
+    let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+    assert_eq!((set.frames_expected, set.frames_present(), set.files.len()), (37, 37, 4));
+    assert_eq!(set.metadata.voltage(), Some(Kilovolts(200.0)));
+    assert_eq!(set.metadata.masked_pixels(), Some(1));
+    assert!(set.files.iter().all(|file| file.problem.is_none()), "{:?}", set.files);
+    let (found, gaps) = delivered(&set);
+    assert_eq!((found.len(), gaps.len()), (37, 0));
+    expect_frames(&found, 0..0);
+}
+
+#[test]
+fn a_missing_data_file_is_a_gap_of_its_frames_wherever_it_stands() {
+    for (gone, missing) in [(1, 0..10), (2, 10..20), (4, 30..37)] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a", 1, 37);
+        std::fs::remove_file(folder.path().join(format!("a_data_00000{gone}.h5"))).unwrap();
+        let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+        assert_eq!(set.frames_present(), 37 - missing.len() as u64);
+        let (found, gaps) = delivered(&set);
+        assert_eq!((found.len(), gaps.len()), (37, 1), "file {gone}");
+        assert!(gaps[0].reason.to_string().contains("not found"), "{:?}", gaps[0]);
+        expect_frames(&found, missing);
+    }
+}
+
+#[test]
+fn a_link_is_followed_by_the_name_it_has_not_by_a_computed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 5);
+    std::fs::rename(folder.path().join("a_master.h5"), folder.path().join("renamed by the user.h5")).unwrap();
+    let set = FileSet::open(&folder.path().join("renamed by the user.h5")).unwrap();
+    assert_eq!(set.frames_present(), 5);
+}
+
+#[test]
+fn a_data_file_by_itself_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 20);
+    let set = FileSet::open(&folder.path().join("a_data_000002.h5")).unwrap();
+    let (found, gaps) = delivered(&set);
+    let expected: Vec<_> = (10..20).map(|n| Some(frame(1, n))).collect();
+    assert_eq!(found, [vec![None; 10], expected].concat());
+    assert_eq!(gaps.len(), 1);
+}
+
+#[test]
+fn a_master_without_any_data_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 5);
+    std::fs::remove_file(folder.path().join("a_data_000001.h5")).unwrap();
+    let refused = FileSet::open(&folder.path().join("a_master.h5")).unwrap_err();
+    assert!(refused.to_string().contains("a_data_000001.h5: not found"), "{refused}");
+}
+
+#[test]
+fn frames_cut_off_the_end_of_a_data_file_are_gaps() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 37);
+    let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+    let cut = set.files[1].frames[6].offset + 1;
+    // The writer puts the index behind the images, so the file is cut after it was opened, as by a full disk or a hasty copy.
+    std::fs::OpenOptions::new().write(true).open(&set.files[1].path).unwrap().set_len(cut).unwrap();
+    let (found, gaps) = delivered(&set);
+    expect_frames(&found, 16..20);
+    assert!(gaps[0].reason.to_string().contains("cut short"), "{:?}", gaps[0]);
+    let again = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+    assert!(again.files[1].problem.is_some());
+    expect_frames(&delivered(&again).0, 10..20);
+}
+
+#[test]
+fn a_data_file_of_another_shape_is_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 20);
+    let settings = FilewriterSettings {
+        name: "b".to_owned(),
+        detector: DetectorShape { rows: 16, cols: 8 },
+        count_type: CountType::U16,
+        images_per_file: 10,
+        existing: Existing::Refuse,
+        metadata: MasterMetadata::default(),
+    };
+    let mut files = FilewriterSet::create(folder.path(), settings).unwrap();
+    let mut chunk = Vec::new();
+    encode_bslz4(&frame(1, 0), &mut chunk);
+    (0..10).for_each(|_| files.append_chunk(&chunk).unwrap());
+    files.finish().unwrap();
+    std::fs::rename(folder.path().join("b_data_000001.h5"), folder.path().join("a_data_000002.h5")).unwrap();
+    let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+    let problem = set.files[1].problem.as_deref().unwrap();
+    assert!(problem.contains("16x8") && problem.contains("8x16"), "{problem}");
+    expect_frames(&delivered(&set).0, 10..20);
+}
+
+#[test]
+fn data_files_swapped_within_a_set_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 30);
+    let name = |n| folder.path().join(format!("a_data_00000{n}.h5"));
+    std::fs::rename(name(1), folder.path().join("x")).unwrap();
+    std::fs::rename(name(2), name(1)).unwrap();
+    std::fs::rename(folder.path().join("x"), name(2)).unwrap();
+    let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+    let (found, _) = delivered(&set);
+    for (n, frame_found) in found.iter().enumerate().filter(|(_, frame_found)| frame_found.is_some()) {
+        assert_eq!(*frame_found, Some(frame(1, n as u64)), "frame {n} holds another frame's counts");
+    }
+    assert!(set.files.iter().any(|file| file.problem.is_some()));
+}
