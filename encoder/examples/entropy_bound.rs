@@ -47,7 +47,8 @@ fn read_header(file: &mut impl Read) -> Result<(CountType, [usize; 3]), Box<dyn 
     };
     let shape = header.split('(').nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
     let shape: Vec<usize> = shape.split(',').filter_map(|size| size.trim().parse().ok()).collect();
-    let shape = <[usize; 3]>::try_from(shape).map_err(|got| format!("got shape {got:?}, expected three sizes"))?;
+    let shape =
+        <[usize; 3]>::try_from(shape).map_err(|got| format!("got shape {got:?}, expected three sizes"))?;
     if header.contains("'fortran_order': True") {
         return Err("expected C order".into());
     }

@@ -64,13 +64,14 @@ impl std::ops::AddAssign for BlockBytes {
 impl Block {
     /// The block at scan position `first` of an encoded interval.
     pub fn new(first: u64, interval: EncodedInterval) -> Self {
-        let EncodedInterval { counts, sums, pixel_sums, marker_hits } = interval;
+        let EncodedInterval { counts, totals, row_moments, col_moments, tiles, pixel_sums, marker_hits } =
+            interval;
         Self {
             first,
-            tiles: SpatialSums::new(counts.detector(), counts.positions(), &sums.tiles),
-            totals: sums.total,
-            row_moments: sums.row_moment,
-            col_moments: sums.col_moment,
+            tiles: SpatialSums::new(counts.detector(), counts.positions(), tiles),
+            totals,
+            row_moments,
+            col_moments,
             pixel_sums: PixelSums::new(&pixel_sums, &marker_hits),
             counts,
         }

@@ -8,7 +8,6 @@
 mod block;
 pub mod entropy;
 mod error;
-mod packed;
 mod pixel_sums;
 mod spatial;
 mod stage;

@@ -1,6 +1,6 @@
 //! The sum of every detector pixel over a block, and how often it showed the marker.
 
-use crate::packed::{num_words, pack, unpack, width_of};
+use kernels::count_code::packed::{num_words, pack, unpack, width_of};
 
 /// Pixels that share a width.
 const PIXELS: usize = 16;

@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
-use kernels::sum_counts::{TILE, tile_shape};
+use kernels::count_code::packed::{num_words, unpack};
+use kernels::encode_counts::PackedTiles;
+use kernels::sum_counts::{self, TILE, tile_shape};
 use kernels::types::DetectorShape;
-use rayon::prelude::*;
-
-use crate::packed::{num_words, pack, unpack, width_of};
 
 /// Detector pixels along a side of a small tile.
 pub const SMALL_TILE: usize = TILE;
 /// Detector pixels along a side of a large tile.
-pub const LARGE_TILE: usize = 32;
+pub const LARGE_TILE: usize = sum_counts::LARGE_TILE;
 
 /// Which tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,45 +49,17 @@ pub struct SpatialSums {
 }
 
 impl SpatialSums {
-    /// Packs the sums of small tiles, `[position][tile_row][tile_col]`.
-    pub(crate) fn new(detector: DetectorShape, positions: usize, small: &[u64]) -> Self {
-        let (rows, cols) = tile_shape(detector);
-        let (large_rows, large_cols) = TileSize::Large.tiles(detector);
-        let ratio = LARGE_TILE / SMALL_TILE;
-        let small_at = |position: usize, row: usize, col: usize| small[(position * rows + row) * cols + col];
-        // tile row by tile row: `[tile_col][position]`, read along the positions' own rows
-        let small_rows = (0..rows).into_par_iter().map(|row| {
-            let mut sums = vec![0; cols * positions];
-            for position in 0..positions {
-                for col in 0..cols {
-                    sums[col * positions + position] = small_at(position, row, col);
-                }
-            }
-            pack_streams(&sums, positions)
-        });
-        let large_rows = (0..large_rows).into_par_iter().map(|large_row| {
-            let mut sums = vec![0; large_cols * positions];
-            for position in 0..positions {
-                for row in large_row * ratio..((large_row + 1) * ratio).min(rows) {
-                    for col in 0..cols {
-                        sums[col / ratio * positions + position] += small_at(position, row, col);
-                    }
-                }
-            }
-            pack_streams(&sums, positions)
-        });
-        let packed: Vec<(Vec<u8>, Vec<u32>)> = small_rows.chain(large_rows).collect();
-        let mut sums = Self { detector, positions, widths: Vec::new(), starts: vec![0], words: Vec::new() };
-        sums.words.reserve_exact(packed.iter().map(|(_, words)| words.len()).sum());
-        for (widths, words) in packed {
-            for width in widths {
-                let start = sums.starts.last().copied().unwrap_or(0);
-                sums.starts.push(start + num_words(positions, width.into()) as u32);
-                sums.widths.push(width);
-            }
-            sums.words.extend_from_slice(&words);
+    /// The tiles of an encoded interval of `positions` positions.
+    pub(crate) fn new(detector: DetectorShape, positions: usize, packed: PackedTiles) -> Self {
+        let PackedTiles { widths, words } = packed;
+        let mut starts = Vec::with_capacity(widths.len() + 1);
+        let mut start = 0;
+        starts.push(start);
+        for &width in &widths {
+            start += num_words(positions, width.into()) as u32;
+            starts.push(start);
         }
-        sums
+        Self { detector, positions, widths, starts, words }
     }
 
     /// The detector's shape.
@@ -133,15 +104,4 @@ impl SpatialSums {
     pub fn bytes(&self) -> usize {
         self.words.len() * 4 + self.widths.len() + self.starts.len() * 4
     }
-}
-
-/// Packs streams of `positions` sums each: their widths, and their words one after the other.
-fn pack_streams(sums: &[u64], positions: usize) -> (Vec<u8>, Vec<u32>) {
-    let (mut widths, mut words) = (Vec::new(), Vec::new());
-    for sums in sums.chunks_exact(positions.max(1)) {
-        let width = width_of(sums.iter().fold(0, |all, &sum| all | sum));
-        widths.push(width as u8);
-        pack(sums.iter().copied(), width, &mut words);
-    }
-    (widths, words)
 }

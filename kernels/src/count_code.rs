@@ -10,6 +10,7 @@ mod directory;
 mod encoded;
 pub(crate) mod model;
 pub(crate) mod numbers;
+pub mod packed;
 pub(crate) mod tables;
 
 pub use coverage::Coverage;

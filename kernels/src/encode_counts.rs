@@ -11,23 +11,30 @@ mod scan;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod tiles;
 
 use std::ops::Range;
 
 use crate::count_code::{Coverage, EncodedCounts, EncodedError};
 use crate::device::{Device, DeviceError};
-use crate::sum_counts::FrameSums;
 use crate::types::{CountType, DetectorShape, FrameBatch};
 
 pub use cpu::CpuInterval;
+pub use tiles::PackedTiles;
 
 /// One interval, encoded, with its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedInterval {
     /// The counts.
     pub counts: EncodedCounts,
-    /// Sums of every frame, by position of the interval; 0 where none is there.
-    pub sums: FrameSums,
+    /// Sum of all counts, by position of the interval; 0 where none is there, here and below.
+    pub totals: Vec<u64>,
+    /// Sum of count x detector row, by position.
+    pub row_moments: Vec<u64>,
+    /// Sum of count x detector column, by position.
+    pub col_moments: Vec<u64>,
+    /// Sums of small and large tiles, by position.
+    pub tiles: PackedTiles,
     /// Sum of every detector pixel over the interval.
     pub pixel_sums: Vec<u64>,
     /// How often every detector pixel showed the marker of the count type.

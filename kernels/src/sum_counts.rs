@@ -18,9 +18,17 @@ pub(crate) use cpu::FrameSummer;
 /// Pixels along a side of a small tile.
 pub const TILE: usize = 8;
 
+/// Pixels along a side of a large tile: four small ones.
+pub const LARGE_TILE: usize = 4 * TILE;
+
 /// Small tiles of a detector, (rows, cols).
 pub fn tile_shape(detector: DetectorShape) -> (usize, usize) {
     (detector.rows.div_ceil(TILE), detector.cols.div_ceil(TILE))
+}
+
+/// Large tiles of a detector, (rows, cols).
+pub fn large_tile_shape(detector: DetectorShape) -> (usize, usize) {
+    (detector.rows.div_ceil(LARGE_TILE), detector.cols.div_ceil(LARGE_TILE))
 }
 
 /// Sums of single frames.

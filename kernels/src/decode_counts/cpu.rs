@@ -70,6 +70,9 @@ impl DecodeCounts for Cpu {
         by_group.par_chunks_mut(len * GROUP_PIXELS).enumerate().try_for_each_init(
             Vec::new,
             |scratch, (group, picked)| {
+                if counts.group(group).is_some_and(|bytes| bytes.is_empty()) {
+                    return Ok(()); // zeros already
+                }
                 let rows = decode_to_scratch(counts, group, coded, scratch)?;
                 for (pixel, row) in rows.chunks(coded.max(1)).enumerate() {
                     for &(index, frame) in &chosen {

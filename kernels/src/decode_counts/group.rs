@@ -26,6 +26,7 @@ pub enum GroupFault {
 }
 
 /// The range decoder: two states (the second unused when the stream has one) over 16-bit words.
+#[derive(Clone, Copy)]
 struct Decoder<'a> {
     state: u32,
     other: u32,
@@ -240,11 +241,13 @@ fn decode_wide<T: Count>(
 }
 
 fn decode_sparse<T: Count>(
-    decoder: &mut Decoder,
+    caller: &mut Decoder,
     count_type: CountType,
     rows: &mut [&mut [T]],
     index: usize,
 ) -> Result<(), GroupFault> {
+    // in registers, not behind the reference
+    let mut decoder = *caller;
     let bits = count_type.bytes() as u32 * 8;
     let model = sparse(index);
     let (slots, shift) = (&*model.table.slots, model.shift);
@@ -258,7 +261,10 @@ fn decode_sparse<T: Count>(
             position -= positions;
             match rows.next() {
                 Some(next) => row = next,
-                None => return Ok(()),
+                None => {
+                    *caller = decoder;
+                    return Ok(());
+                }
             }
         }
         let symbol = decoder.symbol(slots);

@@ -1,8 +1,9 @@
 use super::*;
+use crate::count_code::packed::{num_words, unpack};
 use crate::count_code::{Coverage, Directory, EncodedCounts, INTERVAL};
 use crate::device::Cpu;
 use crate::encode_counts::{EncodeCounts, EncodedInterval};
-use crate::sum_counts::SumCounts;
+use crate::sum_counts::{FrameSums, SumCounts, large_tile_shape, tile_shape};
 use crate::types::{BatchShape, CountBuffer, FrameBatch, IntoCountBuffer};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -120,7 +121,10 @@ fn round_trip<D: EncodeCounts + DecodeCounts + SumCounts, T: IntoCountBuffer>(
 
     let batch: CountBuffer<D> = T::wrap(device.upload(&dense).unwrap());
     let sums = device.sum_counts(&batch, BatchShape { frames: positions, detector }).unwrap();
-    assert!(encoded.sums == sums);
+    assert_eq!(encoded.totals, sums.total);
+    assert_eq!(encoded.row_moments, sums.row_moment);
+    assert_eq!(encoded.col_moments, sums.col_moment);
+    check_tiles(&encoded, &sums, detector, positions);
     for pixel in 0..pixels {
         let counts = dense.iter().skip(pixel).step_by(pixels);
         assert_eq!(encoded.pixel_sums[pixel], counts.clone().map(|&count| -> u64 { count.into() }).sum());
@@ -128,6 +132,30 @@ fn round_trip<D: EncodeCounts + DecodeCounts + SumCounts, T: IntoCountBuffer>(
         assert_eq!(encoded.marker_hits[pixel] as usize, hits);
     }
     encoded
+}
+
+/// Small tiles are those of `sums`, large tiles the sums of their small ones.
+fn check_tiles(encoded: &EncodedInterval, sums: &FrameSums, detector: DetectorShape, positions: usize) {
+    let (rows, cols) = tile_shape(detector);
+    let (large_rows, large_cols) = large_tile_shape(detector);
+    let mut expected = vec![vec![0_u64; positions]; rows * cols + large_rows * large_cols];
+    for (position, tiles) in sums.tiles.chunks((rows * cols).max(1)).enumerate() {
+        for (tile, &sum) in tiles.iter().enumerate() {
+            expected[tile][position] = sum;
+            let large = tile / cols / 4 * large_cols + tile % cols / 4;
+            expected[rows * cols + large][position] += sum;
+        }
+    }
+    assert_eq!(encoded.tiles.widths.len(), expected.len());
+    let mut words = encoded.tiles.words.as_slice();
+    for (expected, &width) in expected.iter().zip(&encoded.tiles.widths) {
+        let (stream, rest) = words.split_at(num_words(positions, width.into()));
+        let mut got = Vec::new();
+        unpack(stream, width.into(), 0, positions, |sum| got.push(sum));
+        assert_eq!(&got, expected);
+        words = rest;
+    }
+    assert!(words.is_empty());
 }
 
 const KINDS: [Pixel; 14] = [

@@ -7,12 +7,13 @@ use rayon::prelude::*;
 
 use super::group::{Event, GroupEncoder};
 use super::scan::{FrameEvents, SPAN_PIXELS, Scratch, scan_frame};
+use super::tiles::pack_tiles;
 use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
 use crate::count_code::{
     Coverage, Directory, EncodedCounts, GROUP_PIXELS, INTERVAL, SPAN_GROUPS, num_groups,
 };
 use crate::device::{Cpu, Device, DeviceError};
-use crate::sum_counts::{FrameSummer, FrameSums, tile_shape};
+use crate::sum_counts::{FrameSummer, tile_shape};
 use crate::types::{Count, CountBuffer, CountType, DetectorShape, FrameBatch};
 
 /// An interval that is being filled: the events of every frame and its sums.
@@ -173,7 +174,7 @@ fn add<T: Count>(
         }
     }
     fresh.into_par_iter().for_each_init(
-        || (FrameSummer::new(detector), Scratch::new()),
+        || (FrameSummer::new(detector), Scratch::new(pixels)),
         |(summer, scratch), (frame, slot)| {
             slot.tiles.resize(tile_rows * tile_cols, 0);
             [slot.total, slot.row_moment, slot.col_moment] = summer.sum(frame, &mut slot.tiles);
@@ -198,12 +199,15 @@ fn encode<T: Packed>(
     detector: DetectorShape,
     coverage: Coverage,
 ) -> Result<EncodedInterval, EncodeCountsError> {
-    let covered: Vec<&Slot<T>> = coverage.present().map(|position| &slots[position]).collect();
+    let covered: Vec<&FrameEvents<T>> = coverage.present().map(|position| &slots[position].events).collect();
     let pixels = detector.pixels();
-    let spans: Vec<SpanOut> = (0..pixels.div_ceil(SPAN_PIXELS))
+    let num_spans = pixels.div_ceil(SPAN_PIXELS);
+    let span_starts = span_starts(&covered, num_spans);
+    let spans: Vec<SpanOut> = (0..num_spans)
         .into_par_iter()
         .map_init(SpanEncoder::<T>::new, |encoder, span| {
-            encoder.encode(&covered, span, (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS))
+            let starts = &span_starts[span * covered.len()..(span + 2) * covered.len()];
+            encoder.encode(&covered, starts, (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS))
         })
         .collect();
     let mut payload = Vec::with_capacity(spans.iter().map(|span| span.bytes.len()).sum());
@@ -216,57 +220,68 @@ fn encode<T: Packed>(
         marker_hits.extend_from_slice(&span.marker_hits);
     }
     let directory = Directory::from_lengths(&lengths);
-    let sums = sums(slots, detector, &coverage);
-    let counts = EncodedCounts::from_parts(detector, T::TYPE, coverage, directory, payload)?;
-    Ok(EncodedInterval { counts, sums, pixel_sums, marker_hits })
+    let there = |position| coverage.contains(position).then(|| &slots[position]);
+    let of =
+        |sum: fn(&Slot<T>) -> u64| (0..coverage.positions()).map(|at| there(at).map_or(0, sum)).collect();
+    let tiles: Vec<Option<&[u64]>> =
+        (0..coverage.positions()).map(|at| there(at).map(|slot| slot.tiles.as_slice())).collect();
+    Ok(EncodedInterval {
+        totals: of(|slot| slot.total),
+        row_moments: of(|slot| slot.row_moment),
+        col_moments: of(|slot| slot.col_moment),
+        tiles: pack_tiles(detector, &tiles),
+        counts: EncodedCounts::from_parts(detector, T::TYPE, coverage, directory, payload)?,
+        pixel_sums,
+        marker_hits,
+    })
 }
 
-/// The frames' sums by position, 0 where none is there.
-fn sums<T>(slots: &[Slot<T>], detector: DetectorShape, coverage: &Coverage) -> FrameSums {
-    let (tile_rows, tile_cols) = tile_shape(detector);
-    let mut sums = FrameSums::default();
-    sums.tiles.reserve_exact(coverage.positions() * tile_rows * tile_cols);
-    for (position, slot) in slots.iter().enumerate().take(coverage.positions()) {
-        let there = coverage.contains(position);
-        sums.total.push(if there { slot.total } else { 0 });
-        sums.row_moment.push(if there { slot.row_moment } else { 0 });
-        sums.col_moment.push(if there { slot.col_moment } else { 0 });
-        if there {
-            sums.tiles.extend_from_slice(&slot.tiles);
-        } else {
-            sums.tiles.resize(sums.tiles.len() + tile_rows * tile_cols, 0);
+/// First event of each span in each frame, `[span][frame]`, and the frames' ends: read in order when a span is encoded.
+fn span_starts<T>(frames: &[&FrameEvents<T>], num_spans: usize) -> Vec<u32> {
+    let mut starts = vec![0; (num_spans + 1) * frames.len()];
+    for (frame, events) in frames.iter().enumerate() {
+        for (span, &start) in events.spans.iter().enumerate() {
+            starts[span * frames.len() + frame] = start;
         }
     }
-    sums
+    starts
 }
 
 /// Encodes spans one after the other; holds the work space.
 struct SpanEncoder<T: Packed> {
-    /// The events of each pixel, positions ascending, [`INTERVAL`] places a pixel.
+    /// The events of each pixel, positions ascending, [`PIXEL_STRIDE`] places a pixel.
     by_pixel: Vec<T::Event>,
     groups: GroupEncoder,
 }
 
+/// Places from one pixel to the next: a cache line more than an interval, since pixels 4096 bytes apart that fill at
+/// the same pace would all fall into the same cache set.
+const PIXEL_STRIDE: usize = INTERVAL + 16;
+
 impl<T: Packed> SpanEncoder<T> {
     fn new() -> Self {
         Self {
-            by_pixel: vec![T::Event::default(); SPAN_PIXELS * INTERVAL],
+            by_pixel: vec![T::Event::default(); SPAN_PIXELS * PIXEL_STRIDE],
             groups: GroupEncoder::new(T::TYPE),
         }
     }
 
-    fn encode(&mut self, covered: &[&Slot<T>], span: usize, pixels: usize) -> SpanOut {
-        let mut ends = [0_usize; SPAN_PIXELS];
-        for (index, slot) in covered.iter().enumerate() {
-            let events = &slot.events;
-            let range = events.spans[span] as usize..events.spans[span + 1] as usize;
+    /// Encodes a span of `pixels` pixels; its events begin in frame `i` at `starts[i]` and end at `starts[frames + i]`.
+    fn encode(&mut self, frames: &[&FrameEvents<T>], starts: &[u32], pixels: usize) -> SpanOut {
+        let mut ends = [0_u16; SPAN_PIXELS];
+        let (starts, stops) = starts.split_at(frames.len());
+        for (index, ((events, &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate() {
+            let range = start as usize..stop as usize;
             for (&place, &value) in events.places[range.clone()].iter().zip(&events.values[range]) {
-                let place = usize::from(place);
-                self.by_pixel[place * INTERVAL + ends[place]] = T::Event::new(index, value.into());
-                ends[place] += 1;
+                let end = &mut ends[usize::from(place)];
+                self.by_pixel[usize::from(place) * PIXEL_STRIDE + usize::from(*end)] =
+                    T::Event::new(index, value.into());
+                *end += 1;
             }
         }
-        let events_of = |pixel: usize| &self.by_pixel[pixel * INTERVAL..pixel * INTERVAL + ends[pixel]];
+        let events_of = |pixel: usize| {
+            &self.by_pixel[pixel * PIXEL_STRIDE..pixel * PIXEL_STRIDE + usize::from(ends[pixel])]
+        };
         let mut out = SpanOut::default();
         out.lengths.reserve_exact(SPAN_GROUPS);
         let marker = T::TYPE.marker();
@@ -282,7 +297,7 @@ impl<T: Packed> SpanEncoder<T> {
                 *events = events_of(pixel);
             }
             let start = out.bytes.len();
-            self.groups.encode(&group[..num_pixels], covered.len(), &mut out.bytes);
+            self.groups.encode(&group[..num_pixels], frames.len(), &mut out.bytes);
             out.lengths.push(out.bytes.len() - start);
         }
         out

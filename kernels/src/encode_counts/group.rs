@@ -59,6 +59,8 @@ const EVENTS_FOR_TWO_STATES: u64 = 64;
 pub(crate) struct GroupEncoder {
     words: Vec<u16>,
     stats: Vec<Stats>,
+    tokens: Vec<Token>,
+    written_out: Vec<u32>,
     /// Bits of a count written out.
     count_bits: u32,
 }
@@ -66,7 +68,13 @@ pub(crate) struct GroupEncoder {
 impl GroupEncoder {
     pub(crate) fn new(count_type: CountType) -> Self {
         let count_bits = count_type.bytes() as u32 * 8;
-        Self { words: vec![0; MOST_WORDS], stats: Vec::with_capacity(GROUP_PIXELS), count_bits }
+        Self {
+            words: vec![0; MOST_WORDS],
+            stats: Vec::with_capacity(GROUP_PIXELS),
+            tokens: Vec::new(),
+            written_out: Vec::new(),
+            count_bits,
+        }
     }
 
     /// Appends the bytes of a group to `out`: the events of each pixel, positions ascending, of `samples` (1 to 1024).
@@ -128,7 +136,13 @@ impl GroupEncoder {
             end = start;
             match model {
                 Model::Zero | Model::Constant(_) => {}
-                Model::Sparse(index) => write_sparse(&mut coder, pixels, samples, index, self.count_bits),
+                Model::Sparse(index) => {
+                    let model = sparse(index);
+                    let (tokens, written_out) = (&mut self.tokens, &mut self.written_out);
+                    list_tokens(pixels, samples, model.shift, tokens, written_out);
+                    let shift = model.shift;
+                    write_tokens(&mut coder, &model.table, shift, tokens, written_out, self.count_bits);
+                }
                 Model::Literal => each_count_backwards(pixels, samples, |count| {
                     coder.turn();
                     coder.raw(count, self.count_bits);
@@ -167,59 +181,79 @@ fn each_count_backwards<E: Event>(pixels: &[&[E]], samples: usize, mut each: imp
     }
 }
 
-fn write_sparse<E: Event, const TWO: bool>(
-    coder: &mut Coder<TWO>,
+/// One symbol of a sparse segment and what follows it: `symbol | low << 8 | written-out << 31`; `low` are the bits of
+/// the place within the cell.
+type Token = u32;
+const WRITTEN_OUT: Token = 1 << 31;
+
+/// Puts the tokens of a sparse segment into `tokens`, in the order in which they are read, and the counts of at least
+/// 4, which follow their tokens, into `written_out`.
+fn list_tokens<E: Event>(
     pixels: &[&[E]],
     samples: usize,
-    index: usize,
-    count_bits: u32,
+    shift: u32,
+    tokens: &mut Vec<Token>,
+    written_out: &mut Vec<u32>,
 ) {
-    let model = sparse(index);
-    let symbols = &model.table.symbols;
-    let shift = model.shift;
-    let skip = &symbols[OTHER];
-    // `later`: the event that comes after the one at hand; its gap is known once this one is
-    let mut later: Option<(usize, u32)> = None;
-    let end = pixels.len() * samples;
-    let write = |coder: &mut Coder<TWO>, later: Option<(usize, u32)>, gap_start: usize| {
-        let Some((place, count)) = later else {
-            for _ in 0..(end - gap_start).div_ceil(SKIP_CELLS << shift) {
-                coder.turn();
-                coder.symbol(skip);
-            }
-            return;
-        };
-        let gap = place - gap_start;
-        let cells = gap >> shift;
-        coder.turn();
-        let class = if count < 4 {
-            count as usize - 1
-        } else {
-            if count < 7 {
-                coder.short_raw(count - 4, 2);
-            } else {
-                coder.raw(count, count_bits);
-                coder.short_raw(3, 2);
-            }
-            3
-        };
-        if shift > 0 {
-            coder.short_raw(gap as u32 & ((1 << shift) - 1), shift);
-        }
-        coder.symbol(&symbols[(cells % SKIP_CELLS) * 4 + class]);
-        for _ in 0..cells / SKIP_CELLS {
-            coder.turn();
-            coder.symbol(skip);
-        }
-    };
-    for (pixel, events) in pixels.iter().enumerate().rev() {
-        for event in events.iter().rev() {
+    tokens.clear();
+    written_out.clear();
+    let mut next = 0;
+    for (pixel, events) in pixels.iter().enumerate() {
+        for event in *events {
             let place = pixel * samples + event.position();
-            write(coder, later, place + 1);
-            later = Some((place, event.count()));
+            let gap = place - next;
+            next = place + 1;
+            let mut cells = gap >> shift;
+            while cells >= SKIP_CELLS {
+                tokens.push(OTHER as Token);
+                cells -= SKIP_CELLS;
+            }
+            let low = (gap & ((1 << shift) - 1)) as Token;
+            let count = event.count();
+            let class = count.min(4) - 1;
+            let mut token = cells as Token * 4 | class | low << 8;
+            if class == 3 {
+                token |= WRITTEN_OUT;
+                written_out.push(count);
+            }
+            tokens.push(token);
         }
     }
-    write(coder, later, 0);
+    let skips = (pixels.len() * samples - next).div_ceil(SKIP_CELLS << shift);
+    tokens.resize(tokens.len() + skips, OTHER as Token);
+}
+
+/// Writes tokens, the last first.
+fn write_tokens<const TWO: bool>(
+    coder: &mut Coder<TWO>,
+    table: &Table,
+    shift: u32,
+    tokens: &[Token],
+    written_out: &[u32],
+    count_bits: u32,
+) {
+    // in registers, not behind the reference
+    let mut local = Coder::<TWO> { words: &mut *coder.words, ..*coder };
+    let mut written_out = written_out.iter().rev();
+    for &token in tokens.iter().rev() {
+        local.turn();
+        let symbol = (token & 0xff) as usize;
+        if token & WRITTEN_OUT != 0 {
+            let count = written_out.next().copied().unwrap_or(4);
+            if count < 7 {
+                local.short_raw(count - 4, 2);
+            } else {
+                local.raw(count, count_bits);
+                local.short_raw(3, 2);
+            }
+        }
+        if shift > 0 && symbol != OTHER {
+            local.short_raw(token >> 8 & 0xfff, shift);
+        }
+        local.symbol(&table.symbols[symbol]);
+    }
+    let Coder { state, other, first, .. } = local;
+    (coder.state, coder.other, coder.first) = (state, other, first);
 }
 
 /// The range coder: two states (one unused where the stream has one), words from the back of the buffer.

@@ -20,55 +20,66 @@ pub(crate) struct FrameEvents<T> {
     pub(crate) spans: Vec<u32>,
 }
 
-/// Work space of [`scan_frame`], shared by the frames of a thread.
+/// Work space of [`scan_frame`], shared by the frames of a thread: room for every pixel and one span more, so that a
+/// span can be written at full width wherever it starts.
 #[derive(Debug)]
 pub(crate) struct Scratch<T> {
-    places: [u8; SPAN_PIXELS],
-    values: [T; SPAN_PIXELS],
+    places: Vec<u8>,
+    values: Vec<T>,
 }
 
 impl<T: Count> Scratch<T> {
-    pub(crate) fn new() -> Self {
-        Self { places: [0; SPAN_PIXELS], values: [T::default(); SPAN_PIXELS] }
+    /// Room for frames of so many pixels.
+    pub(crate) fn new(pixels: usize) -> Self {
+        Self { places: vec![0; pixels + SPAN_PIXELS], values: vec![T::default(); pixels + SPAN_PIXELS] }
     }
 }
 
 /// Finds the counts of a frame that are not 0; replaces what `events` holds.
+///
+/// # Panics
+/// Where `scratch` was made for smaller frames.
 pub(crate) fn scan_frame<T: Count>(frame: &[T], events: &mut FrameEvents<T>, scratch: &mut Scratch<T>) {
-    events.places.clear();
-    events.values.clear();
     events.spans.clear();
     events.spans.push(0);
+    let mut found = 0;
     for span in frame.chunks(SPAN_PIXELS) {
-        let found = scan_span(span, scratch);
-        events.places.extend_from_slice(&scratch.places[..found]);
-        events.values.extend_from_slice(&scratch.values[..found]);
-        events.spans.push(events.places.len() as u32);
+        let places = &mut scratch.places[found..found + SPAN_PIXELS];
+        let values = &mut scratch.values[found..found + SPAN_PIXELS];
+        found += scan_span(span, places, values);
+        events.spans.push(found as u32);
     }
+    events.places.clear();
+    events.places.extend_from_slice(&scratch.places[..found]);
+    events.values.clear();
+    events.values.extend_from_slice(&scratch.values[..found]);
 }
 
-/// Finds the counts of a span that are not 0; returns how many.
-fn scan_span<T: Count>(span: &[T], scratch: &mut Scratch<T>) -> usize {
+/// Finds the counts of a span that are not 0; returns how many. `places` and `values` have room for 256.
+#[inline]
+fn scan_span<T: Count>(span: &[T], places: &mut [u8], values: &mut [T]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if T::TYPE == CountType::U16 && span.len() == SPAN_PIXELS {
+    if T::TYPE == CountType::U16 {
         let counts: &[u16] = bytemuck::cast_slice(span);
-        let values: &mut [u16] = bytemuck::cast_slice_mut(&mut scratch.values);
-        if let (Ok(counts), Ok(values)) = (counts.try_into(), values.try_into()) {
+        let values: &mut [u16] = bytemuck::cast_slice_mut(values);
+        if let (Ok(counts), Ok(places), Ok(values)) =
+            (counts.try_into(), (&mut *places).try_into(), values.try_into())
+        {
             if is_x86_feature_detected!("avx512vbmi2") && is_x86_feature_detected!("avx512bw") {
-                // SAFETY: the processor has AVX-512 F, BW and VBMI2 (the first two come with the last), just asked.
-                return unsafe { x86::scan_u16_avx512(counts, &mut scratch.places, values) };
+                // SAFETY: the processor has AVX-512 F, VL, BW and VBMI2 (the last two imply the first), just asked.
+                return unsafe { x86::scan_u16_avx512(counts, places, values) };
             }
             if is_x86_feature_detected!("avx2") {
                 // SAFETY: the processor has AVX2, just asked.
-                return unsafe { x86::scan_u16_avx2(counts, &mut scratch.places, values) };
+                return unsafe { x86::scan_u16_avx2(counts, places, values) };
             }
         }
     }
-    scan_portable(span, scratch)
+    scan_portable(span, places, values)
 }
 
 /// Eight counts at a time are passed over when all are 0.
-fn scan_portable<T: Count>(span: &[T], scratch: &mut Scratch<T>) -> usize {
+fn scan_portable<T: Count>(span: &[T], places: &mut [u8], values: &mut [T]) -> usize {
     let mut found = 0;
     for (block, counts) in span.chunks(8).enumerate() {
         if counts.iter().fold(0, |all, &count| all | <T as Into<u32>>::into(count)) == 0 {
@@ -76,8 +87,8 @@ fn scan_portable<T: Count>(span: &[T], scratch: &mut Scratch<T>) -> usize {
         }
         for (lane, &count) in counts.iter().enumerate() {
             // written in any case, kept when not 0: no branch to mispredict; found <= place < 256
-            scratch.places[found] = (block * 8 + lane) as u8;
-            scratch.values[found] = count;
+            places[found] = (block * 8 + lane) as u8;
+            values[found] = count;
             found += usize::from(count != T::default());
         }
     }
@@ -173,7 +184,7 @@ mod tests {
             for one_in in [1, 3, 25, 10_000] {
                 let counts: Vec<T> = frame(len, one_in);
                 let mut events = FrameEvents::default();
-                scan_frame(&counts, &mut events, &mut Scratch::new());
+                scan_frame(&counts, &mut events, &mut Scratch::new(len));
                 let expected: Vec<(usize, T)> =
                     counts.iter().copied().enumerate().filter(|(_, count)| *count != T::default()).collect();
                 let mut got = Vec::new();
@@ -205,11 +216,17 @@ mod tests {
         }
         for one_in in [1, 2, 20, 500] {
             let counts: Vec<u16> = frame(SPAN_PIXELS, one_in);
-            let (mut wide, mut plain) = (Scratch::new(), Scratch::new());
+            let (mut wide, mut plain) = (Scratch::new(0), Scratch::new(0));
             let span = counts.as_slice().try_into().unwrap();
             // SAFETY: the processor has AVX2, just asked.
-            let found = unsafe { x86::scan_u16_avx2(span, &mut wide.places, &mut wide.values) };
-            assert_eq!(found, scan_portable(&counts, &mut plain));
+            let found = unsafe {
+                x86::scan_u16_avx2(
+                    span,
+                    wide.places.as_mut_slice().try_into().unwrap(),
+                    wide.values.as_mut_slice().try_into().unwrap(),
+                )
+            };
+            assert_eq!(found, scan_portable(&counts, &mut plain.places, &mut plain.values));
             assert_eq!(wide.places[..found], plain.places[..found]);
             assert_eq!(wide.values[..found], plain.values[..found]);
         }

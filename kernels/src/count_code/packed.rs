@@ -1,20 +1,39 @@
 //! Numbers of one width after the other, least significant bit first, in 32-bit words.
 
 /// Words that `len` numbers of `width` bits take.
-pub(crate) fn num_words(len: usize, width: u32) -> usize {
+pub fn num_words(len: usize, width: u32) -> usize {
     (len * width as usize).div_ceil(32)
 }
 
 /// Bits that the largest of some numbers needs; 0 for 0.
-pub(crate) fn width_of(largest: u64) -> u32 {
+pub fn width_of(largest: u64) -> u32 {
     64 - largest.leading_zeros()
 }
 
 /// Appends numbers of `width` bits, at most 64, the last word filled with zeros.
-pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, words: &mut Vec<u32>) {
+pub fn pack(numbers: impl Iterator<Item = u64>, width: u32, words: &mut Vec<u32>) {
     if width == 0 {
         return;
     }
+    if width > 32 {
+        return pack_wide(numbers, width, words);
+    }
+    let (mut waiting, mut bits) = (0_u64, 0);
+    for number in numbers {
+        waiting |= number << bits;
+        bits += width;
+        if bits >= 32 {
+            words.push(waiting as u32);
+            waiting >>= 32;
+            bits -= 32;
+        }
+    }
+    if bits > 0 {
+        words.push(waiting as u32);
+    }
+}
+
+fn pack_wide(numbers: impl Iterator<Item = u64>, width: u32, words: &mut Vec<u32>) {
     let (mut waiting, mut bits) = (0_u128, 0);
     for number in numbers {
         waiting |= u128::from(number) << bits;
@@ -31,7 +50,7 @@ pub(crate) fn pack(numbers: impl Iterator<Item = u64>, width: u32, words: &mut V
 }
 
 /// Calls `each` with the numbers `first..end` of a stream; numbers beyond its words read 0.
-pub(crate) fn unpack(words: &[u32], width: u32, first: usize, end: usize, mut each: impl FnMut(u64)) {
+pub fn unpack(words: &[u32], width: u32, first: usize, end: usize, mut each: impl FnMut(u64)) {
     let word = |index: usize| u128::from(words.get(index).copied().unwrap_or(0));
     let mask = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
     if width <= 32 {
