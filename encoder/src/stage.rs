@@ -1,5 +1,8 @@
 //! The encode stage: frame batches of any size in, whole blocks out.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -196,11 +196,13 @@ fn decode_literal<T: Count>(
 }
 
 fn decode_dense<T: Count>(
-    decoder: &mut Decoder,
+    caller: &mut Decoder,
     count_type: CountType,
     rows: &mut [&mut [T]],
     index: usize,
 ) -> Result<(), GroupFault> {
+    // in registers, not behind the reference
+    let mut decoder = *caller;
     let bits = count_type.bytes() as u32 * 8;
     let slots = &*dense(index).slots;
     for count in rows.iter_mut().flat_map(|row| row.iter_mut()) {
@@ -209,17 +211,20 @@ fn decode_dense<T: Count>(
         *count = T::try_from(value).map_err(|_| GroupFault::Range)?;
         decoder.turn();
     }
+    *caller = decoder;
     Ok(())
 }
 
 fn decode_wide<T: Count>(
-    decoder: &mut Decoder,
+    caller: &mut Decoder,
     count_type: CountType,
     rows: &mut [&mut [T]],
     centre: u32,
     shift: u32,
     table: usize,
 ) -> Result<(), GroupFault> {
+    // in registers, not behind the reference
+    let mut decoder = *caller;
     let bits = count_type.bytes() as u32 * 8;
     let slots = &*wide(table).slots;
     let base = i64::from(centre) - (WIDE_CENTRE << shift);
@@ -237,6 +242,7 @@ fn decode_wide<T: Count>(
         *count = T::try_from(value).map_err(|_| GroupFault::Range)?;
         decoder.turn();
     }
+    *caller = decoder;
     Ok(())
 }
 

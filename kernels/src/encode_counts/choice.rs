@@ -18,6 +18,9 @@ const SEGMENT_BITS: f64 = 16.0;
 /// Bits of the zeros behind the last count of a sparse segment, beyond what they carry.
 const TAIL_BITS: f64 = 3.0;
 
+/// By how much a model that codes every count must be shorter than one that codes runs of zeros: it is slower.
+const COUNT_BY_COUNT: f64 = 1.01;
+
 /// A segment: its model and its number of pixels.
 pub(crate) type Segment = (Model, usize);
 
@@ -86,10 +89,10 @@ fn best_model(stats: &Stats, count_bytes: usize) -> (Model, f64) {
             let bits = stats.samples as f64 * table_mean * std::f64::consts::LOG2_E
                 - stats.sum as f64 * log2(table_mean)
                 + stats.log2_factorials;
-            consider(Model::Dense(index), bits);
+            consider(Model::Dense(index), bits * COUNT_BY_COUNT);
         }
         let (model, bits) = wide_model(stats, mean);
-        consider(model, bits);
+        consider(model, bits * COUNT_BY_COUNT);
     }
     best
 }

@@ -2,6 +2,7 @@
 //! encoded one span of 256 detector pixels a task.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
@@ -26,9 +27,34 @@ pub struct CpuInterval {
 
 #[derive(Debug)]
 enum Frames {
-    U8(Vec<Slot<u8>>),
-    U16(Vec<Slot<u16>>),
-    U32(Vec<Slot<u32>>),
+    U8(Typed<u8>),
+    U16(Typed<u16>),
+    U32(Typed<u32>),
+}
+
+/// The frames of one count type and the work space to encode them.
+#[derive(Debug)]
+struct Typed<T: Packed> {
+    slots: Vec<Slot<T>>,
+    /// Encoders that no thread is using; there are never more than threads.
+    idle: Mutex<Vec<SpanEncoder<T>>>,
+}
+
+impl<T: Packed> Typed<T> {
+    fn new() -> Self {
+        Self { slots: (0..INTERVAL).map(|_| Slot::default()).collect(), idle: Mutex::default() }
+    }
+
+    /// Runs `work` with an encoder.
+    fn with_encoder<R>(&self, work: impl FnOnce(&mut SpanEncoder<T>) -> R) -> R {
+        // nothing is left half done where a thread panicked: it just does not give its encoder back
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let mut encoder = taken.unwrap_or_else(SpanEncoder::new);
+        let result = work(&mut encoder);
+        idle().push(encoder);
+        result
+    }
 }
 
 /// One position of an interval.
@@ -67,13 +93,10 @@ impl EncodeCounts for Cpu {
             let bytes = detector.pixels();
             return Err(DeviceError::OutOfMemory { device: self.name(), bytes }.into());
         }
-        fn slots<T: Count>() -> Vec<Slot<T>> {
-            (0..INTERVAL).map(|_| Slot::default()).collect()
-        }
         let frames = match count_type {
-            CountType::U8 => Frames::U8(slots()),
-            CountType::U16 => Frames::U16(slots()),
-            CountType::U32 => Frames::U32(slots()),
+            CountType::U8 => Frames::U8(Typed::new()),
+            CountType::U16 => Frames::U16(Typed::new()),
+            CountType::U32 => Frames::U32(Typed::new()),
         };
         Ok(CpuInterval { detector, coverage: Coverage::none(INTERVAL), frames })
     }
@@ -88,17 +111,17 @@ impl EncodeCounts for Cpu {
         check(interval, batch, &frames, position)?;
         let (detector, coverage) = (interval.detector, &mut interval.coverage);
         match (&batch.counts, &mut interval.frames) {
-            (CountBuffer::U8(counts), Frames::U8(slots)) => {
-                Ok(add(counts, slots, detector, coverage, frames, position))
+            (CountBuffer::U8(counts), Frames::U8(typed)) => {
+                Ok(add(counts, &mut typed.slots, detector, coverage, frames, position))
             }
-            (CountBuffer::U16(counts), Frames::U16(slots)) => {
-                Ok(add(counts, slots, detector, coverage, frames, position))
+            (CountBuffer::U16(counts), Frames::U16(typed)) => {
+                Ok(add(counts, &mut typed.slots, detector, coverage, frames, position))
             }
-            (CountBuffer::U32(counts), Frames::U32(slots)) => {
-                Ok(add(counts, slots, detector, coverage, frames, position))
+            (CountBuffer::U32(counts), Frames::U32(typed)) => {
+                Ok(add(counts, &mut typed.slots, detector, coverage, frames, position))
             }
-            (counts, slots) => {
-                let expected = match slots {
+            (counts, frames) => {
+                let expected = match frames {
                     Frames::U8(_) => CountType::U8,
                     Frames::U16(_) => CountType::U16,
                     Frames::U32(_) => CountType::U32,
@@ -120,9 +143,9 @@ impl EncodeCounts for Cpu {
         let coverage = interval.coverage.resized(positions);
         interval.coverage = Coverage::none(INTERVAL);
         match &interval.frames {
-            Frames::U8(slots) => encode(slots, interval.detector, coverage),
-            Frames::U16(slots) => encode(slots, interval.detector, coverage),
-            Frames::U32(slots) => encode(slots, interval.detector, coverage),
+            Frames::U8(typed) => encode(typed, interval.detector, coverage),
+            Frames::U16(typed) => encode(typed, interval.detector, coverage),
+            Frames::U32(typed) => encode(typed, interval.detector, coverage),
         }
     }
 }
@@ -176,9 +199,10 @@ fn add<T: Count>(
     fresh.into_par_iter().for_each_init(
         || (FrameSummer::new(detector), Scratch::new(pixels)),
         |(summer, scratch), (frame, slot)| {
+            // first the pass that reads straight on, which memory serves best; the frame then stays in the cache
+            scan_frame(frame, &mut slot.events, scratch);
             slot.tiles.resize(tile_rows * tile_cols, 0);
             [slot.total, slot.row_moment, slot.col_moment] = summer.sum(frame, &mut slot.tiles);
-            scan_frame(frame, &mut slot.events, scratch);
         },
     );
     repeated
@@ -195,19 +219,23 @@ struct SpanOut {
 }
 
 fn encode<T: Packed>(
-    slots: &[Slot<T>],
+    typed: &Typed<T>,
     detector: DetectorShape,
     coverage: Coverage,
 ) -> Result<EncodedInterval, EncodeCountsError> {
+    let slots = typed.slots.as_slice();
     let covered: Vec<&FrameEvents<T>> = coverage.present().map(|position| &slots[position].events).collect();
     let pixels = detector.pixels();
     let num_spans = pixels.div_ceil(SPAN_PIXELS);
     let span_starts = span_starts(&covered, num_spans);
+    let events: Vec<(&[u8], &[T])> =
+        covered.iter().map(|events| (events.places.as_slice(), events.values.as_slice())).collect();
     let spans: Vec<SpanOut> = (0..num_spans)
         .into_par_iter()
-        .map_init(SpanEncoder::<T>::new, |encoder, span| {
+        .map(|span| {
             let starts = &span_starts[span * covered.len()..(span + 2) * covered.len()];
-            encoder.encode(&covered, starts, (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS))
+            let pixels = (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS);
+            typed.with_encoder(|encoder| encoder.encode(&events, starts, pixels))
         })
         .collect();
     let mut payload = Vec::with_capacity(spans.iter().map(|span| span.bytes.len()).sum());
@@ -248,6 +276,7 @@ fn span_starts<T>(frames: &[&FrameEvents<T>], num_spans: usize) -> Vec<u32> {
 }
 
 /// Encodes spans one after the other; holds the work space.
+#[derive(Debug)]
 struct SpanEncoder<T: Packed> {
     /// The events of each pixel, positions ascending, [`PIXEL_STRIDE`] places a pixel.
     by_pixel: Vec<T::Event>,
@@ -267,39 +296,43 @@ impl<T: Packed> SpanEncoder<T> {
     }
 
     /// Encodes a span of `pixels` pixels; its events begin in frame `i` at `starts[i]` and end at `starts[frames + i]`.
-    fn encode(&mut self, frames: &[&FrameEvents<T>], starts: &[u32], pixels: usize) -> SpanOut {
+    fn encode(&mut self, frames: &[(&[u8], &[T])], starts: &[u32], pixels: usize) -> SpanOut {
+        let ends = self.sort_by_pixel(frames, starts);
+        let mut out = SpanOut::default();
+        out.lengths.reserve_exact(SPAN_GROUPS);
+        let marker = T::TYPE.marker();
+        for first in (0..pixels).step_by(GROUP_PIXELS) {
+            let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
+            let group = &mut group[..(pixels - first).min(GROUP_PIXELS)];
+            for (pixel, events) in (first..).zip(group.iter_mut()) {
+                *events = &self.by_pixel[pixel * PIXEL_STRIDE..][..usize::from(ends[pixel])];
+            }
+            let start = out.bytes.len();
+            let stats = self.groups.encode(group, frames.len(), &mut out.bytes);
+            out.lengths.push(out.bytes.len() - start);
+            for (stats, events) in stats.iter().zip(group) {
+                out.pixel_sums.push(stats.sum);
+                let hits = || events.iter().map(|event| u32::from(event.count() == marker)).sum();
+                out.marker_hits.push(if stats.max == marker { hits() } else { 0 });
+            }
+        }
+        out
+    }
+
+    /// Puts the events of a span into `by_pixel`; returns how many each pixel has.
+    fn sort_by_pixel(&mut self, frames: &[(&[u8], &[T])], starts: &[u32]) -> [u16; SPAN_PIXELS] {
         let mut ends = [0_u16; SPAN_PIXELS];
         let (starts, stops) = starts.split_at(frames.len());
-        for (index, ((events, &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate() {
+        for (index, ((&(places, values), &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate()
+        {
             let range = start as usize..stop as usize;
-            for (&place, &value) in events.places[range.clone()].iter().zip(&events.values[range]) {
+            for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
                 let end = &mut ends[usize::from(place)];
                 self.by_pixel[usize::from(place) * PIXEL_STRIDE + usize::from(*end)] =
                     T::Event::new(index, value.into());
                 *end += 1;
             }
         }
-        let events_of = |pixel: usize| {
-            &self.by_pixel[pixel * PIXEL_STRIDE..pixel * PIXEL_STRIDE + usize::from(ends[pixel])]
-        };
-        let mut out = SpanOut::default();
-        out.lengths.reserve_exact(SPAN_GROUPS);
-        let marker = T::TYPE.marker();
-        for pixel in 0..pixels {
-            let events = events_of(pixel);
-            out.pixel_sums.push(events.iter().map(|event| u64::from(event.count())).sum());
-            out.marker_hits.push(events.iter().map(|event| u32::from(event.count() == marker)).sum());
-        }
-        for first in (0..pixels).step_by(GROUP_PIXELS) {
-            let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
-            let num_pixels = (pixels - first).min(GROUP_PIXELS);
-            for (pixel, events) in (first..).zip(&mut group[..num_pixels]) {
-                *events = events_of(pixel);
-            }
-            let start = out.bytes.len();
-            self.groups.encode(&group[..num_pixels], frames.len(), &mut out.bytes);
-            out.lengths.push(out.bytes.len() - start);
-        }
-        out
+        ends
     }
 }

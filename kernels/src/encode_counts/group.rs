@@ -8,7 +8,7 @@ use crate::count_code::{GROUP_PIXELS, INTERVAL, LAST_SEGMENT, SCALE_BITS, STATE_
 use crate::types::CountType;
 
 /// A count that is not 0 and where it stands among the covered positions of the interval.
-pub(crate) trait Event: Copy + Default + Send + Sync {
+pub(crate) trait Event: Copy + Default + Send + Sync + std::fmt::Debug {
     /// Joins a position below 1024 and a count.
     fn new(position: usize, count: u32) -> Self;
     /// The position.
@@ -56,11 +56,15 @@ const MOST_WORDS: usize = GROUP_PIXELS * INTERVAL * 8 + 64;
 const EVENTS_FOR_TWO_STATES: u64 = 64;
 
 /// Encodes groups one after the other; holds the work space.
+#[derive(Debug)]
 pub(crate) struct GroupEncoder {
     words: Vec<u16>,
     stats: Vec<Stats>,
+    /// Tokens of a sparse segment, and its counts of at least 4.
     tokens: Vec<Token>,
     written_out: Vec<u32>,
+    /// Counts of a pixel, where they are coded one by one.
+    counts: Vec<u32>,
     /// Bits of a count written out.
     count_bits: u32,
 }
@@ -73,17 +77,24 @@ impl GroupEncoder {
             stats: Vec::with_capacity(GROUP_PIXELS),
             tokens: Vec::new(),
             written_out: Vec::new(),
+            counts: vec![0; INTERVAL],
             count_bits,
         }
     }
 
-    /// Appends the bytes of a group to `out`: the events of each pixel, positions ascending, of `samples` (1 to 1024).
-    pub(crate) fn encode<E: Event>(&mut self, pixels: &[&[E]], samples: usize, out: &mut Vec<u8>) {
-        if pixels.iter().all(|events| events.is_empty()) {
-            return;
-        }
+    /// Appends the bytes of a group to `out`: the events of each pixel, positions ascending, of `samples` (1 to 1024, or
+    /// 0 where no pixel has events). Returns the statistics of the pixels.
+    pub(crate) fn encode<E: Event>(
+        &mut self,
+        pixels: &[&[E]],
+        samples: usize,
+        out: &mut Vec<u8>,
+    ) -> &[Stats] {
         self.stats.clear();
         self.stats.extend(pixels.iter().map(|events| Stats::of(events, samples)));
+        if pixels.iter().all(|events| events.is_empty()) {
+            return &self.stats;
+        }
         let count_bytes = self.count_bits as usize / 8;
         let mut segments = [(Model::Zero, 0); GROUP_PIXELS];
         let num_segments = choose(&self.stats, count_bytes, &mut segments);
@@ -94,6 +105,7 @@ impl GroupEncoder {
             out.truncate(start);
             self.write(&[(Model::Literal, pixels.len())], pixels, samples, out);
         }
+        &self.stats
     }
 
     fn write<E: Event>(&mut self, segments: &[Segment], pixels: &[&[E]], samples: usize, out: &mut Vec<u8>) {
@@ -143,26 +155,13 @@ impl GroupEncoder {
                     let shift = model.shift;
                     write_tokens(&mut coder, &model.table, shift, tokens, written_out, self.count_bits);
                 }
-                Model::Literal => each_count_backwards(pixels, samples, |count| {
-                    coder.turn();
-                    coder.raw(count, self.count_bits);
-                }),
-                Model::Dense(index) => {
-                    let table = dense(index);
-                    each_count_backwards(pixels, samples, |count| {
-                        coder.turn();
-                        coder.symbol_or_other(table, i64::from(count), 0, 0, count, self.count_bits);
-                    });
-                }
-                Model::Wide { centre, shift, table } => {
-                    let table = wide(table);
-                    let base = i64::from(centre) - (WIDE_CENTRE << shift);
-                    each_count_backwards(pixels, samples, |count| {
-                        let above = i64::from(count) - base;
-                        let low = (above & ((1 << shift) - 1)) as u32;
-                        coder.turn();
-                        coder.symbol_or_other(table, above >> shift, low, shift, count, self.count_bits);
-                    });
+                Model::Literal | Model::Dense(_) | Model::Wide { .. } => {
+                    for events in pixels.iter().rev() {
+                        let counts = &mut self.counts[..samples];
+                        counts.fill(0);
+                        events.iter().for_each(|event| counts[event.position()] = event.count());
+                        write_counts(&mut coder, model, counts, self.count_bits);
+                    }
                 }
             }
         }
@@ -170,15 +169,38 @@ impl GroupEncoder {
     }
 }
 
-/// Calls `each` with every count of the pixels, zeros too, from the last to the first.
-#[inline(always)]
-fn each_count_backwards<E: Event>(pixels: &[&[E]], samples: usize, mut each: impl FnMut(u32)) {
-    for events in pixels.iter().rev() {
-        let mut events = events.iter().rev().peekable();
-        for position in (0..samples).rev() {
-            each(events.next_if(|event| event.position() == position).map_or(0, |event| event.count()));
+/// Writes every count of a pixel, zeros too, the last first, by a model that codes them one by one.
+fn write_counts<const TWO: bool>(coder: &mut Coder<TWO>, model: Model, counts: &[u32], count_bits: u32) {
+    // in registers, not behind the reference
+    let mut local = Coder::<TWO> { words: &mut *coder.words, ..*coder };
+    let (table, base, shift) = match model {
+        Model::Dense(index) => (dense(index), 0, 0),
+        Model::Wide { centre, shift, table } => {
+            (wide(table), i64::from(centre) - (WIDE_CENTRE << shift), shift)
+        }
+        _ => {
+            for &count in counts.iter().rev() {
+                local.turn();
+                local.raw(count, count_bits);
+            }
+            (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
+            return;
+        }
+    };
+    for &count in counts.iter().rev() {
+        local.turn();
+        let above = i64::from(count) - base;
+        let coded = usize::try_from(above >> shift).unwrap_or(OTHER).min(OTHER);
+        let symbol = &table.symbols[coded];
+        if coded < OTHER && symbol.frequency > 0 {
+            local.raw((above & ((1 << shift) - 1)) as u32, shift);
+            local.symbol(symbol);
+        } else {
+            local.raw(count, count_bits);
+            local.symbol(&table.symbols[OTHER]);
         }
     }
+    (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
 }
 
 /// One symbol of a sparse segment and what follows it: `symbol | low << 8 | written-out << 31`; `low` are the bits of
@@ -197,6 +219,9 @@ fn list_tokens<E: Event>(
 ) {
     tokens.clear();
     written_out.clear();
+    // one token an event and one for every full run of zeros between them
+    let events: usize = pixels.iter().map(|events| events.len()).sum();
+    tokens.reserve(events + (pixels.len() * samples).div_ceil(SKIP_CELLS << shift) + 1);
     let mut next = 0;
     for (pixel, events) in pixels.iter().enumerate() {
         for event in *events {
@@ -211,7 +236,7 @@ fn list_tokens<E: Event>(
             let low = (gap & ((1 << shift) - 1)) as Token;
             let count = event.count();
             let class = count.min(4) - 1;
-            let mut token = cells as Token * 4 | class | low << 8;
+            let mut token = (4 * cells as Token + class) | low << 8;
             if class == 3 {
                 token |= WRITTEN_OUT;
                 written_out.push(count);
@@ -252,8 +277,7 @@ fn write_tokens<const TWO: bool>(
         }
         local.symbol(&table.symbols[symbol]);
     }
-    let Coder { state, other, first, .. } = local;
-    (coder.state, coder.other, coder.first) = (state, other, first);
+    (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
 }
 
 /// The range coder: two states (one unused where the stream has one), words from the back of the buffer.
@@ -302,30 +326,6 @@ impl<const TWO: bool> Coder<'_, TWO> {
     fn raw(&mut self, value: u32, bits: u32) {
         for byte in (0..bits.div_ceil(8)).rev() {
             self.short_raw(value >> (byte * 8) & 0xff, (bits - byte * 8).min(8));
-        }
-    }
-
-    /// A count by its symbol and low bits, or, where the table has no such symbol, written out.
-    #[inline(always)]
-    fn symbol_or_other(
-        &mut self,
-        table: &Table,
-        symbol: i64,
-        low: u32,
-        shift: u32,
-        count: u32,
-        count_bits: u32,
-    ) {
-        let coded = usize::try_from(symbol).ok().filter(|&symbol| symbol < OTHER);
-        match coded.map(|symbol| &table.symbols[symbol]).filter(|symbol| symbol.frequency > 0) {
-            Some(symbol) => {
-                self.raw(low, shift);
-                self.symbol(symbol);
-            }
-            None => {
-                self.raw(count, count_bits);
-                self.symbol(&table.symbols[OTHER]);
-            }
         }
     }
 
