@@ -4,6 +4,7 @@
 //! partial results saved.
 
 mod doctor;
+mod inspect;
 mod optics_args;
 mod run;
 mod run_args;
@@ -13,8 +14,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::optics::OpticsError;
+use crate::simulate::SimulateArgs;
 
 pub use doctor::DoctorArgs;
+pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
 pub use run::{conclude, stop_on_ctrl_c};
 pub use run_args::RunArgs;
@@ -37,6 +40,10 @@ pub struct Cli {
 pub enum Command {
     /// Reconstruct the phase image of an acquisition.
     Run(Box<RunArgs>),
+    /// Say what is in a file set, what is missing, and whether a run would succeed.
+    Inspect(Box<InspectArgs>),
+    /// Make an acquisition with known truth, as the detector would write it.
+    Simulate(Box<SimulateArgs>),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }
@@ -57,10 +64,24 @@ pub fn main() -> ExitCode {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", described(&error));
             exit_code(&error)
         }
     }
+}
+
+/// The error and its causes, each said once: some errors quote their cause in their own text.
+fn described(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// 2 where other flags would help, 1 otherwise.
@@ -74,6 +95,12 @@ fn exit_code(error: &anyhow::Error) -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<Ending> {
     match command {
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Simulate(args) => {
+            let truth = crate::simulate::run(&args)?;
+            say(&truth.master.display().to_string())?;
+            Ok(Ending::Done)
+        }
         Command::Run(args) => {
             let request = args.request()?;
             anyhow::bail!("{}: the pipeline is not part of this build", request.master.display())
@@ -87,5 +114,20 @@ fn say(text: &str) -> anyhow::Result<()> {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once_even_when_the_error_quotes_it() {
+        let quoting = anyhow::anyhow!("no such file").context("x.h5: no such file");
+        assert_eq!(described(&quoting), "x.h5: no such file");
+        let plain = Err::<(), _>(anyhow::anyhow!("disk full")).context("phase.npy").unwrap_err();
+        assert_eq!(described(&plain), "phase.npy: disk full");
     }
 }

@@ -1,11 +1,15 @@
 //! What is in a file set, what is missing, and whether a run would succeed: for a person, and for machines.
 
+mod gather;
+
 use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::optics::{OpticsError, ResolvedOptics};
 use crate::report::MissingFrames;
+
+pub use gather::recorded_sources;
 
 /// The findings of an inspection.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +34,8 @@ pub struct Inspection {
     pub frames_expected: u64,
     /// Frames whose bytes are there.
     pub frames_present: u64,
+    /// Compressed bytes of the frames that are there.
+    pub compressed_bytes: u64,
     /// What is not there, and why.
     pub gaps: Vec<MissingFrames>,
     /// Data files in the order of their frames.
@@ -84,6 +90,8 @@ pub struct DataFile {
     pub first: u64,
     /// Frames it should hold.
     pub frames: u64,
+    /// Frames whose bytes are there.
+    pub frames_present: u64,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -170,14 +178,7 @@ impl Inspection {
         page.entry("triggers", &self.triggers_text());
         page.entry("pixel mask", &self.mask_text());
         page.entry("data files", &self.files_text());
-        for file in self.data_files.iter().filter(|file| file.problem.is_some()) {
-            let problem = file.problem.as_deref().unwrap_or_default();
-            page.entry("", &format!("{}: {problem}", file.path.display()));
-        }
-        for gap in &self.gaps {
-            let last = gap.first + gap.count.saturating_sub(1);
-            page.entry("", &format!("frames {} to {last} {}: {}", gap.first, gap.kind, gap.reason));
-        }
+        self.losses_text(&mut page);
         self.side_cars_text(&mut page);
         page.plain(String::new());
         self.verdict_text(&mut page);
@@ -229,9 +230,31 @@ impl Inspection {
     fn files_text(&self) -> String {
         let bad = self.data_files.iter().filter(|file| file.problem.is_some()).count();
         let all = self.data_files.len();
+        let size = format!("{:.1} MB of compressed frames", self.compressed_bytes as f64 / 1e6);
         match bad {
-            0 => format!("{all}, all readable"),
-            some => format!("{all}, of which {some} cannot be used in full"),
+            0 => format!("{all}, all readable, {size}"),
+            some => format!("{all}, of which {some} cannot be used in full, {size}"),
+        }
+    }
+
+    /// Files that cannot be used in full, then gaps that no file accounts for.
+    fn losses_text(&self, page: &mut Page) {
+        let frames =
+            |first: u64, count: u64| format!("frames {first} to {}", first + count.saturating_sub(1));
+        for file in &self.data_files {
+            if let Some(problem) = &file.problem {
+                page.entry(
+                    "",
+                    &format!("{}: {}: {problem}", frames(file.first, file.frames), file.path.display()),
+                );
+            }
+        }
+        let accounted = |first: u64| {
+            let mut bad = self.data_files.iter().filter(|file| file.problem.is_some());
+            bad.any(|file| (file.first..file.first.saturating_add(file.frames)).contains(&first))
+        };
+        for gap in self.gaps.iter().filter(|gap| !accounted(gap.first)) {
+            page.entry("", &format!("{}: {}: {}", frames(gap.first, gap.count), gap.kind, gap.reason));
         }
     }
 
@@ -295,6 +318,10 @@ mod tests {
     use super::*;
     use crate::optics::{Acquisition, OpticsRequest, resolve};
 
+    fn missing(first: u64, reason: &str) -> MissingFrames {
+        MissingFrames { first, count: 100, kind: "unreadable", reason: reason.to_owned() }
+    }
+
     fn inspection() -> Inspection {
         let asked = resolve(&OpticsRequest::default(), &[], Acquisition { frames_expected: 4096 });
         Inspection {
@@ -315,16 +342,13 @@ mod tests {
             pixel_mask_applied: Some(false),
             frames_expected: 4096,
             frames_present: 3096,
-            gaps: vec![MissingFrames {
-                first: 1000,
-                count: 1000,
-                kind: "unreadable",
-                reason: "set_data_000002.h5: not found".to_owned(),
-            }],
+            compressed_bytes: 7_000_000,
+            gaps: vec![missing(1000, "set_data_000002.h5: not found"), missing(3900, "the data files end")],
             data_files: vec![DataFile {
                 path: "set_data_000002.h5".into(),
                 first: 1000,
                 frames: 1000,
+                frames_present: 0,
                 problem: Some("not found".to_owned()),
             }],
             side_cars: vec![],
@@ -342,7 +366,8 @@ mod tests {
             "300 keV",
             "says nothing of the scan's shape",
             "2 pixels, left as counted",
-            "frames 1000 to 1999 unreadable: set_data_000002.h5: not found",
+            "frames 1000 to 1999: set_data_000002.h5: not found",
+            "frames 3900 to 3999: unreadable: the data files end",
             "none beside the master",
             "a run would NOT succeed yet",
             "--rotation-deg DEG",
@@ -350,6 +375,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "'{words}' not in:\n{text}");
         }
+        assert_eq!(text.matches("not found").count(), 1, "each loss is said once:\n{text}");
     }
 
     #[test]
@@ -357,7 +383,7 @@ mod tests {
         let json = serde_json::to_value(inspection()).unwrap();
         assert_eq!(json["run"]["would_succeed"], false);
         assert_eq!(json["run"]["needs"].as_array().unwrap().len(), 5);
-        assert_eq!(json["gaps"][0]["count"], 1000);
+        assert_eq!(json["gaps"][0]["count"], 100);
     }
 
     #[test]

@@ -22,7 +22,7 @@ fn stdout(output: &Output) -> String {
 fn help_names_every_command_and_the_exit_codes() {
     let output = sideband(&["--help"]);
     assert_eq!(code(&output), 0);
-    for word in ["run", "doctor", "130 interrupted"] {
+    for word in ["run", "inspect", "simulate", "doctor", "130 interrupted"] {
         assert!(stdout(&output).contains(word), "{word}");
     }
 }
@@ -89,4 +89,71 @@ fn doctor_speaks_to_machines() {
     assert!(report["disk"]["write_mb_a_second"].as_f64().unwrap() > 0.0);
     assert!(report["limits"].as_array().unwrap().len() >= 3);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A tiny simulated set in `dir`: 4 x 4 positions, 32 x 32 pixels, 4 images a file.
+fn simulated(dir: &std::path::Path) -> String {
+    let output = sideband(&[
+        "simulate",
+        "--out",
+        dir.to_str().expect("a plain path"),
+        "--scan-shape",
+        "4x4",
+        "--detector-shape",
+        "32x32",
+        "--detector-sampling-mrad",
+        "3",
+        "--images-per-file",
+        "4",
+        "--quiet",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    stdout(&output).trim().to_owned()
+}
+
+#[test]
+fn inspect_says_what_is_there_and_what_a_run_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let output = sideband(&["inspect", &master]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for words in ["16 frames of 32 x 32 pixels, all there", "200 keV", "--rotation-deg DEG", "could be 4x4"] {
+        assert!(stdout(&output).contains(words), "'{words}' not in {}", stdout(&output));
+    }
+    let flags = ["--semi-angle-mrad", "25", "--scan-step-nm", "0.024", "--rotation-deg", "-12.5"];
+    let mut args = vec!["inspect", &master, "--json", "--scan-shape", "4x4"];
+    args.extend(flags);
+    let json: serde_json::Value = serde_json::from_str(&stdout(&sideband(&args))).unwrap();
+    assert_eq!(json["run"]["would_succeed"], true, "{json}");
+    assert_eq!((&json["frames_present"], &json["energy_kev"]), (&16.into(), &200.0.into()));
+
+    let mut args = vec!["inspect", &master, "--scan-shape", "5x4"];
+    args.extend(flags);
+    let text = stdout(&sideband(&args));
+    assert!(
+        text.contains("20 positions") && text.contains("16 frames") && text.contains("NOT succeed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn inspect_names_the_file_that_is_missing_and_its_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    std::fs::remove_file(master.replace("_master.h5", "_data_000002.h5")).unwrap();
+    let text = stdout(&sideband(&["inspect", &master]));
+    assert!(text.contains("4 MISSING") && text.contains("frames 4 to 7"), "{text}");
+    assert_eq!(text.matches("_data_000002.h5").count(), 1, "{text}");
+}
+
+#[test]
+fn inspect_of_what_is_no_set_fails_with_1_and_the_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("text_master.h5");
+    std::fs::write(&path, "not HDF5").unwrap();
+    for path in [path.to_str().unwrap(), "not_there_master.h5"] {
+        let output = sideband(&["inspect", path]);
+        assert_eq!(code(&output), 1);
+        assert!(stderr(&output).contains(path) && stdout(&output).is_empty(), "{}", stderr(&output));
+    }
 }

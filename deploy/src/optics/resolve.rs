@@ -68,7 +68,8 @@ pub struct ResolvedOptics {
 /// Joins what the user said with what the files say (`recorded`: the file, then side-cars; any order).
 ///
 /// # Errors
-/// [`OpticsError::Impossible`] or [`OpticsError::Repeated`] for a value that cannot be, whoever said it;
+/// [`OpticsError::Impossible`] or [`OpticsError::Repeated`] for a value of the user's that cannot be (what a file says
+/// and cannot be is ignored, with a note: detectors are often left at the settings of another experiment);
 /// [`OpticsError::Missing`] with every parameter that is needed and unknown;
 /// [`OpticsError::WrongScanShape`] when rows x cols are not the frames expected.
 pub fn resolve(
@@ -79,10 +80,11 @@ pub fn resolve(
     let mut sources = request.sources();
     sources.extend(recorded.iter().cloned());
     sources.sort_by_key(|source| source.provenance);
-    for source in &sources {
-        check_source(source)?;
+    let mut notes = Vec::new();
+    for source in &mut sources {
+        check_or_forget(source, &mut notes)?;
     }
-    let mut join = Join { sources: &sources, acquisition, missing: Vec::new(), notes: Vec::new() };
+    let mut join = Join { sources: &sources, acquisition, missing: Vec::new(), notes };
 
     let voltage = join.required(Parameter::Voltage, |said| said.voltage);
     let semi_angle = join.required(Parameter::SemiAngle, |said| said.semi_angle);
@@ -125,6 +127,21 @@ pub fn resolve(
         aberrations,
         notes,
     })
+}
+
+/// Refuses what a user says and cannot be; forgets what a file says and cannot be.
+fn check_or_forget(source: &mut Source, notes: &mut Vec<String>) -> Result<(), OpticsError> {
+    loop {
+        match check_source(source) {
+            Err(impossible @ OpticsError::Impossible { parameter, .. })
+                if source.provenance >= Provenance::File =>
+            {
+                notes.push(format!("ignored: {impossible}"));
+                source.values.forget(parameter);
+            }
+            checked => return checked,
+        }
+    }
 }
 
 /// The sources, strongest first, and what came up while joining them.

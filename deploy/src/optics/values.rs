@@ -30,6 +30,24 @@ pub struct OpticsValues {
     pub aberrations: Vec<Aberration>,
 }
 
+impl OpticsValues {
+    /// Takes back what was said of one parameter.
+    pub(super) fn forget(&mut self, parameter: Parameter) {
+        match parameter {
+            Parameter::Voltage => self.voltage = None,
+            Parameter::SemiAngle => self.semi_angle = None,
+            Parameter::ScanStep => self.scan_step = None,
+            Parameter::Rotation => self.rotation = None,
+            Parameter::Transpose => self.transpose = None,
+            Parameter::ScanShape => self.scan_shape = None,
+            Parameter::BfCentre => self.bf_centre = None,
+            Parameter::BfRadius => self.bf_radius = None,
+            Parameter::DetectorSampling => self.detector_sampling = None,
+            Parameter::Aberration => self.aberrations.clear(),
+        }
+    }
+}
+
 /// What a user said: flags, and an optics file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpticsRequest {

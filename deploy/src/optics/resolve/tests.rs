@@ -126,9 +126,20 @@ fn impossible_values_are_refused_with_their_unit() {
         let text = refusal(&request, &[file()]);
         assert!(text.contains(got) && text.contains("expected"), "{got}: {text}");
     }
+}
+
+#[test]
+fn what_a_file_says_and_cannot_be_is_ignored_with_a_note() {
+    // 8.05 keV is copper's X-ray line: a detector left at its factory setting.
     let mut recorded = file();
-    recorded.values.voltage = Some(Kilovolts(0.0));
-    assert!(refusal(&enough(), &[recorded]).contains("set_master.h5"));
+    recorded.values.voltage = Some(Kilovolts(8.05));
+    assert!(refusal(&enough(), std::slice::from_ref(&recorded)).contains("--voltage-kv"));
+    let mut request = enough();
+    request.flags.voltage = Some(Kilovolts(200.0));
+    let optics = resolve(&request, &[recorded], FRAMES).unwrap();
+    assert_eq!(optics.voltage.value.0, 200.0);
+    let noted = |note: &String| note.contains("8.05 kV") && note.contains("set_master.h5");
+    assert!(optics.notes.iter().any(noted), "{:?}", optics.notes);
 }
 
 #[test]
