@@ -24,6 +24,19 @@ impl PositionSet {
         set
     }
 
+    /// Adds the positions of 64-aligned `first` on whose bits are set in `words`; bits beyond `len` are left out.
+    pub(crate) fn insert_words(&mut self, first: u64, words: &[u64]) {
+        debug_assert!(first.is_multiple_of(64));
+        for (at, &bits) in words.iter().enumerate() {
+            let base = first + at as u64 * 64;
+            let room = self.len.saturating_sub(base).min(64);
+            let within = if room == 64 { u64::MAX } else { (1 << room) - 1 };
+            if let Some(word) = self.words.get_mut((base / 64) as usize) {
+                *word |= bits & within;
+            }
+        }
+    }
+
     /// Adds a position below `len`.
     pub(crate) fn insert(&mut self, position: u64) {
         debug_assert!(position < self.len);
@@ -66,8 +79,7 @@ impl PositionSet {
 
     /// As [`Self::coverage_of`], for a range.
     pub(crate) fn coverage_of_range(&self, asked: Range<u64>) -> Coverage {
-        let mut coverage =
-            Coverage { asked: asked.end.saturating_sub(asked.start), missing: Vec::new() };
+        let mut coverage = Coverage { asked: asked.end.saturating_sub(asked.start), missing: Vec::new() };
         for (word, wanted) in words_of(asked) {
             let held = self.words.get(word).copied().unwrap_or(0);
             coverage.push_missing(word, wanted & !held);

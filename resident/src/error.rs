@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use kernels::decode_counts::DecodeCountsError;
 use kernels::types::{CountType, DetectorShape};
 
 /// Why an append or a query was refused. Nothing that is already held is touched by a refusal.
@@ -15,9 +16,9 @@ pub enum ResidentError {
         /// Scan positions of an interval.
         interval: usize,
     },
-    /// An interval is already settled: held, or known to be missing.
-    #[error("block at scan position {first}: the interval is already settled")]
-    AlreadySettled {
+    /// A second block for one interval.
+    #[error("block at scan position {first}: its interval already has a block")]
+    AlreadyHeld {
         /// First scan position of the block.
         first: u64,
     },
@@ -41,17 +42,7 @@ pub enum ResidentError {
         /// Count type of the acquisition.
         expected: CountType,
     },
-    /// A block that ends before its interval does.
-    #[error("block at scan position {first}: got {got} scan positions, expected {expected}")]
-    WrongLength {
-        /// First scan position of the block.
-        first: u64,
-        /// Scan positions in the block.
-        got: usize,
-        /// Scan positions of that interval in this scan.
-        expected: usize,
-    },
-    /// A block or gap beyond the end of the scan.
+    /// A block beyond the end of the scan.
     #[error("scan positions {first}..{end}: expected at most {positions} scan positions")]
     BeyondScan {
         /// First scan position.
@@ -75,14 +66,16 @@ pub enum ResidentError {
         /// The most that may be held.
         budget_bytes: u64,
     },
-    /// The acquisition itself is larger than this machine can address or than the budget allows for its totals.
-    #[error("scan of {positions} positions, {pixels} pixels: no memory for its totals ({bytes} bytes)")]
+    /// No memory for what was asked.
+    #[error("no memory for {what} of {positions} scan positions, {pixels} detector pixels ({bytes} bytes)")]
     TooLarge {
-        /// Positions of the scan.
+        /// What was asked for, for example `a region`.
+        what: &'static str,
+        /// Its scan positions.
         positions: u64,
-        /// Pixels of the detector.
+        /// Its detector pixels.
         pixels: u64,
-        /// Bytes needed before any block.
+        /// Its bytes; `u64::MAX` where that overflows.
         bytes: u64,
     },
     /// The caller asked for [`crate::Missing::Fail`] and positions are missing.
@@ -147,12 +140,12 @@ pub enum ResidentError {
         /// The exact sum.
         got: i128,
     },
-    /// A held block cannot be read.
-    #[error("block at scan position {first}: {source}")]
-    Block {
+    /// A held block cannot be read, or not into counts of the type asked for.
+    #[error("block at scan position {first}: {error}")]
+    Decode {
         /// First scan position of the block.
         first: u64,
-        /// What the codec says.
-        source: encoder::EncoderError,
+        /// What the decoder says.
+        error: DecodeCountsError,
     },
 }

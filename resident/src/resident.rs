@@ -4,23 +4,23 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use encoder::{Block, INTERVAL};
-use kernels::types::{CountType, DetectorShape, ScanShape};
+use kernels::types::{CountType, DetectorShape, Gap, ScanShape};
 
 use crate::budget::Budget;
 use crate::coverage::PositionSet;
 use crate::error::ResidentError;
 use crate::snapshot::{Snapshot, State};
 
-/// What an append made available.
+/// What an append or a gap settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Scan positions settled by it: each now has its frame, or never will.
+    /// Scan positions settled by it: each now has its frame, or never will. Empty when nothing new is settled.
     pub positions: Range<u64>,
     /// How many of them have a frame.
     pub covered: u64,
     /// Scan rows that became settled with it, ascending.
     pub rows: Vec<RowArrival>,
-    /// The acquisition so far, this append included.
+    /// The acquisition so far, this included.
     pub totals: Totals,
 }
 
@@ -38,7 +38,7 @@ pub struct RowArrival {
 pub struct Totals {
     /// Scan positions that have a frame.
     pub frames: u64,
-    /// Scan positions that will never have one.
+    /// Scan positions of settled intervals that have none.
     pub missing: u64,
     /// Scan positions still to come.
     pub awaited: u64,
@@ -46,27 +46,33 @@ pub struct Totals {
     pub held_bytes: u64,
 }
 
-/// An acquisition being received, encoded and exact.
+/// An acquisition being received: encoded, exact, within a byte budget.
 ///
-/// `append` is for one writer at a time; `snapshot` is for everyone. Appending waits for a reader only while that
-/// reader copies one pointer, and never for a query.
+/// Appending waits for a reader only while that reader copies one pointer, never for a query; share it in an [`Arc`].
 #[derive(Debug)]
 pub struct Resident {
     budget: Budget,
     published: Mutex<Arc<State>>,
-    rows: Mutex<RowsAwaited>,
+    writer: Mutex<Writer>,
 }
 
-/// Positions still to come in every scan row. Held by the writer for the length of an append.
+/// What only the writer knows. Locked for the length of an append.
 #[derive(Debug)]
-struct RowsAwaited(Vec<u64>);
+struct Writer {
+    /// Positions that upstream reported missing.
+    lost: PositionSet,
+    /// By interval: its block is held, or nothing of it will come.
+    settled: Vec<bool>,
+    /// By scan row: positions in intervals that are not settled.
+    awaited: Vec<u64>,
+}
 
 impl Resident {
     /// An acquisition of which nothing has arrived.
     ///
     /// # Errors
-    /// [`ResidentError::TooLarge`] for more than 2^32 - 1 scan positions or pixels, or when there is no memory for the
-    /// totals, which lie outside the budget: 16 bytes a pixel, 8 bytes and a bit a scan position at most.
+    /// [`ResidentError::TooLarge`] for 2^32 scan positions or pixels and more, or when there is no memory for the totals,
+    /// which lie outside the budget: 16 bytes a pixel and less than 16 bytes a scan position.
     pub fn new(
         scan: ScanShape,
         detector: DetectorShape,
@@ -74,44 +80,44 @@ impl Resident {
         budget: Budget,
     ) -> Result<Self, ResidentError> {
         let (positions, pixels) = (scan.positions() as u64, detector.pixels() as u64);
-        let bytes = pixels.saturating_mul(16).saturating_add(positions.saturating_mul(9));
-        let too_large = || ResidentError::TooLarge { positions, pixels, bytes };
+        let bytes = pixels.saturating_mul(16).saturating_add(positions.saturating_mul(16));
+        let what = "the totals";
+        let too_large = || ResidentError::TooLarge { what, positions, pixels, bytes };
         if positions > u64::from(u32::MAX) || pixels > u64::from(u32::MAX) {
             return Err(too_large());
         }
-        let mut rows = Vec::new();
-        rows.try_reserve_exact(scan.rows).map_err(|_| too_large())?;
-        rows.resize(scan.rows, scan.cols as u64);
-        let zeros = || -> Result<Arc<Vec<u64>>, ResidentError> {
-            let mut zeros = Vec::new();
-            zeros.try_reserve_exact(detector.pixels()).map_err(|_| too_large())?;
-            zeros.resize(detector.pixels(), 0);
-            Ok(Arc::new(zeros))
+        let filled = |len: usize, value: u64| -> Result<Vec<u64>, ResidentError> {
+            let mut filled = Vec::new();
+            filled.try_reserve_exact(len).map_err(|_| too_large())?;
+            filled.resize(len, value);
+            Ok(filled)
         };
+        let intervals = positions.div_ceil(INTERVAL as u64) as usize;
         let state = State {
             scan,
             detector,
             count_type,
-            blocks: vec![None; positions.div_ceil(INTERVAL as u64) as usize],
-            settled: vec![false; positions.div_ceil(INTERVAL as u64) as usize],
+            blocks: vec![None; intervals],
             covered: PositionSet::empty(positions),
-            detector_total: zeros()?,
-            marker_hits: zeros()?,
+            detector_total: Arc::new(filled(detector.pixels(), 0)?),
+            marker_hits: Arc::new(filled(detector.pixels(), 0)?),
             totals: Totals { awaited: positions, ..Totals::default() },
         };
-        Ok(Self { budget, published: Mutex::new(Arc::new(state)), rows: Mutex::new(RowsAwaited(rows)) })
+        let awaited = if positions == 0 { Vec::new() } else { filled(scan.rows, scan.cols as u64)? };
+        let writer = Writer { lost: PositionSet::empty(positions), settled: vec![false; intervals], awaited };
+        Ok(Self { budget, published: Mutex::new(Arc::new(state)), writer: Mutex::new(writer) })
     }
 
-    /// Keeps a block and adds its totals.
+    /// Keeps a block and adds its totals. A block that ends before its interval does leaves the rest missing.
     ///
     /// # Errors
-    /// [`ResidentError`]: another shape or count type, beyond the scan, not one whole interval, an interval that is
-    /// settled already, or over the budget. Everything held before stays as it was.
+    /// [`ResidentError`]: not on an interval, another detector or count type, beyond the scan, an interval that has a
+    /// block already, or over the budget. Everything held before stays as it was.
     pub fn append(&self, block: Block) -> Result<Arrival, ResidentError> {
-        let mut rows = lock(&self.rows);
+        let mut writer = lock(&self.writer);
         let held = Arc::clone(&lock(&self.published));
-        let positions = held.check_block(&block)?;
-        let asked_bytes = block.bytes() as u64;
+        let index = held.check_block(&block)?;
+        let asked_bytes = (block.encoded_bytes().total() + size_of::<Block>()) as u64;
         if !self.budget.admits(asked_bytes, held.totals.held_bytes) {
             return Err(ResidentError::OverBudget {
                 first: block.first(),
@@ -122,13 +128,37 @@ impl Resident {
         }
         let mut next = State::clone(&held);
         drop(held);
-        next.add(block, asked_bytes);
-        Ok(self.publish(next, positions, &mut rows))
+        next.add(index, block, asked_bytes);
+        let rows = writer.settle(&next, index);
+        Ok(self.publish(next, &writer, index..index + 1, rows))
+    }
+
+    /// Notes that frames will not come. An interval of which everything is reported missing is settled by that; the
+    /// others wait for their block. What lies beyond the scan is ignored.
+    pub fn mark_missing(&self, gap: &Gap) -> Arrival {
+        let mut writer = lock(&self.writer);
+        let next = State::clone(&lock(&self.published));
+        let positions = next.positions();
+        let lost = gap.first.min(positions)..gap.first.saturating_add(gap.count).min(positions);
+        writer.lost.insert_range(lost.clone());
+        let (mut settled, mut rows) = (0..0, Vec::new());
+        if !lost.is_empty() {
+            let last = (lost.end - 1) / INTERVAL as u64;
+            for index in (lost.start / INTERVAL as u64) as usize..=last as usize {
+                let interval = next.interval(index);
+                let whole = writer.lost.count(interval.clone()) == interval.end - interval.start;
+                if whole && writer.settled.get(index) == Some(&false) {
+                    rows.extend(writer.settle(&next, index));
+                    settled = if settled.is_empty() { index..index + 1 } else { settled.start..index + 1 };
+                }
+            }
+        }
+        self.publish(next, &writer, settled, rows)
     }
 
     /// Everything that has arrived by now, for any thread; it does not change as more arrives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(Arc::clone(&lock(&self.published)))
+        Snapshot { state: Arc::clone(&lock(&self.published)) }
     }
 
     /// The most bytes of blocks that may be held.
@@ -137,13 +167,21 @@ impl Resident {
     }
 
     /// Makes the next state the one that readers get, and says what is new in it.
-    fn publish(&self, next: State, positions: Range<u64>, rows: &mut RowsAwaited) -> Arrival {
-        let arrival = Arrival {
-            covered: next.covered.count(positions.clone()),
-            rows: rows.settle(&next, positions.clone()),
-            totals: next.totals,
-            positions,
+    fn publish(
+        &self,
+        mut next: State,
+        writer: &Writer,
+        intervals: Range<usize>,
+        rows: Vec<RowArrival>,
+    ) -> Arrival {
+        next.totals.awaited = writer.awaited.iter().sum();
+        next.totals.missing = next.positions() - next.totals.awaited - next.totals.frames;
+        let positions = match intervals.end.checked_sub(1) {
+            Some(last) => next.interval(intervals.start).start..next.interval(last).end,
+            None => 0..0,
         };
+        let covered = next.covered.count(positions.clone());
+        let arrival = Arrival { positions, covered, rows, totals: next.totals };
         let next = Arc::new(next);
         let before = std::mem::replace(&mut *lock(&self.published), next);
         drop(before); // outside the lock: freeing a state takes longer than swapping a pointer
@@ -151,30 +189,31 @@ impl Resident {
     }
 }
 
-impl RowsAwaited {
-    /// Takes positions off their rows; the rows that thereby have nothing more to come.
-    fn settle(&mut self, state: &State, positions: Range<u64>) -> Vec<RowArrival> {
-        let cols = state.scan.cols as u64;
-        let mut settled = Vec::new();
-        if positions.is_empty() {
-            return settled;
+impl Writer {
+    /// Takes the positions of an interval off their rows; the rows that thereby have nothing more to come.
+    fn settle(&mut self, state: &State, index: usize) -> Vec<RowArrival> {
+        let mut rows = Vec::new();
+        match self.settled.get_mut(index) {
+            Some(settled) if !*settled => *settled = true,
+            _ => return rows,
         }
+        let (positions, cols) = (state.interval(index), state.scan.cols as u64);
         for row in positions.start / cols..positions.end.div_ceil(cols) {
             let span = row * cols..(row + 1) * cols;
             let taken = positions.end.min(span.end) - positions.start.max(span.start);
-            if let Some(awaited) = self.0.get_mut(row as usize) {
-                *awaited -= taken;
+            if let Some(awaited) = self.awaited.get_mut(row as usize) {
+                *awaited = awaited.saturating_sub(taken);
                 if *awaited == 0 {
                     let missing = cols - state.covered.count(span);
-                    settled.push(RowArrival { row: row as usize, missing });
+                    rows.push(RowArrival { row: row as usize, missing });
                 }
             }
         }
-        settled
+        rows
     }
 }
 
-/// Locks, also after a panic elsewhere: what these locks guard is replaced whole, never left half-changed.
+/// Locks, also after a panic elsewhere: a published state is replaced whole, never left half-changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

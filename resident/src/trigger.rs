@@ -36,11 +36,12 @@ pub struct Trigger {
 impl Trigger {
     /// A trigger for a scan that has not started.
     pub fn new(scan: ScanShape) -> Self {
+        let rows = if scan.cols == 0 { 0 } else { scan.rows };
         Self {
             scan,
             geometry_sent: false,
-            rows_sent: vec![false; scan.rows],
-            rows_left: scan.rows,
+            rows_sent: vec![false; rows],
+            rows_left: rows,
             complete_sent: false,
         }
     }
@@ -77,7 +78,7 @@ impl Trigger {
             self.geometry_sent = true;
             signals.push(Signal::Geometry);
         }
-        for row in 0..self.scan.rows {
+        for row in 0..self.rows_sent.len() {
             self.row(RowArrival { row, missing: missing(row) }, &mut signals);
         }
         self.complete((self.scan.positions() as u64).saturating_sub(frames), &mut signals);
