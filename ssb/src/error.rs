@@ -106,6 +106,21 @@ pub enum SsbError {
         /// The source's own words.
         why: String,
     },
+    /// The spectra would not fit in the memory they may take.
+    #[error(
+        "spectra of {pixels} bright-field pixels over a {scan} scan take {bytes} bytes, {most} bytes are allowed; give \
+         a smaller bright field (--bf-radius-px) or more memory (--memory-gb)"
+    )]
+    SpectraTooLarge {
+        /// Bright-field pixels.
+        pixels: usize,
+        /// The scan.
+        scan: ScanShape,
+        /// Bytes they would take.
+        bytes: u64,
+        /// Bytes they may take.
+        most: u64,
+    },
     /// Optics that no model can be built from.
     #[error(transparent)]
     Model(#[from] ModelError),

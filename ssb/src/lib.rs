@@ -46,12 +46,14 @@
 
 pub mod bright_field;
 mod error;
+pub mod live;
 pub mod reconstruct;
 mod spectra;
 mod warning;
 
 pub use bright_field::{BrightField, Pattern, Pins};
 pub use error::SsbError;
+pub use live::{LiveResult, LiveSettings, LiveSsb};
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;
 pub use warning::{Warning, warnings};

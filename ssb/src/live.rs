@@ -1,0 +1,204 @@
+//! The live stage: row transforms while the scan is still coming, the reconstruction when it is complete.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use kernels::types::{Optics, Pixels};
+use resident::{Event, Missing, Signal, Snapshot};
+
+use crate::bright_field::{BrightField, Pattern, Pins, bright_field, candidates};
+use crate::error::SsbError;
+use crate::reconstruct::{Options, Reconstruction, SsbDevice, reconstruct};
+use crate::spectra::LiveSpectra;
+
+/// How far beyond the bright field's first measured radius pixels are transformed early, so that the final bright field
+/// is among them: the centre settles to 0.1 px and the radius to 0.6 % within 512 frames.
+const MARGIN: Pixels = Pixels(1.5);
+
+/// Scan positions whose pixel images are fetched together.
+const POSITIONS_AT_ONCE: usize = 2048;
+
+/// What the stage is told.
+#[derive(Clone, Debug)]
+pub struct LiveSettings {
+    /// The microscope; the detector sampling is measured unless it is pinned.
+    pub optics: Optics,
+    /// What of the bright field is known.
+    pub pins: Pins,
+    /// The detector's own mask: 0 is good. `[det_row][det_col]`.
+    pub pixel_mask: Vec<u32>,
+    /// What to compute.
+    pub options: Options,
+    /// Most bytes the spectra may take.
+    pub most_bytes: u64,
+}
+
+/// A finished reconstruction and what it was made from.
+#[derive(Debug)]
+pub struct LiveResult {
+    /// The bright field over all frames.
+    pub bright_field: BrightField,
+    /// The images.
+    pub reconstruction: Reconstruction,
+    /// Time spent on row transforms, with fetching their counts; most of it while the scan came.
+    pub rows: Duration,
+    /// Bytes of the spectra.
+    pub spectra_bytes: u64,
+}
+
+/// The stage.
+#[derive(Debug)]
+pub struct LiveSsb<D: SsbDevice> {
+    device: D,
+    settings: LiveSettings,
+    spectra: Option<LiveSpectra<D>>,
+    rows_time: Duration,
+    counts: Vec<u32>,
+    row_counts: Vec<u32>,
+}
+
+impl<D: SsbDevice> LiveSsb<D> {
+    /// A stage that has seen nothing.
+    pub fn new(device: D, settings: LiveSettings) -> Self {
+        Self {
+            device,
+            settings,
+            spectra: None,
+            rows_time: Duration::ZERO,
+            counts: Vec::new(),
+            row_counts: Vec::new(),
+        }
+    }
+
+    /// Runs until the scan is complete, sends the result, and ends. Input that closes without completion ends it in order.
+    ///
+    /// # Errors
+    /// [`SsbError`] when there is no bright field, the spectra do not fit, or the device fails.
+    pub fn run(mut self, events: Receiver<Event>, results: Sender<LiveResult>) -> Result<(), SsbError> {
+        while let Ok(event) = events.recv() {
+            let mut rows = Vec::new();
+            let mut next = Some(event);
+            // Rows that are waiting are fetched together: a block of the resident holds several.
+            while let Some(event) = next {
+                match event.signal {
+                    Signal::Geometry => self.settle(&event.snapshot)?,
+                    Signal::RowComplete(arrival) => {
+                        rows.push(arrival.row);
+                        if rows.len() * event.snapshot.scan().cols >= POSITIONS_AT_ONCE {
+                            self.add_rows(&event.snapshot, &std::mem::take(&mut rows))?;
+                        }
+                    }
+                    Signal::Complete { .. } => {
+                        self.add_rows(&event.snapshot, &rows)?;
+                        let result = self.complete(&event.snapshot)?;
+                        // A receiver that left does not want it.
+                        let _ = results.send(result);
+                        return Ok(());
+                    }
+                }
+                let snapshot = event.snapshot;
+                next = events.try_recv().ok();
+                if next.is_none() {
+                    self.add_rows(&snapshot, &std::mem::take(&mut rows))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it.
+    fn settle(&mut self, snapshot: &Snapshot) -> Result<(), SsbError> {
+        match self.measure(snapshot) {
+            Ok(field) => self.start(snapshot, candidates(&field, &self.settings.pixel_mask, MARGIN)),
+            // Too dark to tell yet: the end will.
+            Err(SsbError::NoDisk { .. } | SsbError::TooFewPixels { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn measure(&self, snapshot: &Snapshot) -> Result<BrightField, SsbError> {
+        let source = |error: resident::ResidentError| SsbError::Source { row: 0, why: error.to_string() };
+        let totals = snapshot.detector_total(Missing::Report).map_err(source)?;
+        let hits = snapshot.marker_hits(Missing::Report).map_err(source)?;
+        let pattern = Pattern {
+            detector: snapshot.detector(),
+            totals: &totals.value,
+            frames: snapshot.totals().frames,
+            pixel_mask: &self.settings.pixel_mask,
+            marker_hits: Some(&hits.value),
+        };
+        bright_field(&pattern, self.settings.optics.semi_angle, &self.settings.pins)
+    }
+
+    fn start(&mut self, snapshot: &Snapshot, pixels: Vec<u32>) -> Result<(), SsbError> {
+        let scan = snapshot.scan();
+        let bytes = (pixels.len().next_multiple_of(16) as u64)
+            .saturating_mul(scan.rows as u64)
+            .saturating_mul(scan.cols as u64 / 2 + 1)
+            .saturating_mul(8);
+        if bytes > self.settings.most_bytes {
+            let most = self.settings.most_bytes;
+            return Err(SsbError::SpectraTooLarge { pixels: pixels.len(), scan, bytes, most });
+        }
+        self.spectra = Some(LiveSpectra::new(self.device.clone(), scan, pixels));
+        Ok(())
+    }
+
+    /// Fetches and transforms rows; neighbours are fetched together.
+    fn add_rows(&mut self, snapshot: &Snapshot, rows: &[usize]) -> Result<(), SsbError> {
+        let Some(spectra) = &mut self.spectra else { return Ok(()) };
+        let started = Instant::now();
+        let cols = snapshot.scan().cols;
+        for run in rows.chunk_by(|this, next| this + 1 == *next) {
+            let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
+            let source =
+                |error: resident::ResidentError| SsbError::Source { row: first, why: error.to_string() };
+            let positions = snapshot.row(first).start..snapshot.row(last).end;
+            let coverage = snapshot
+                .pixel_images_into(spectra.pixels(), positions.clone(), Missing::Report, &mut self.counts)
+                .map_err(source)?;
+            let mut covered = vec![true; run.len() * cols];
+            for gap in coverage.missing() {
+                let within = |at: u64| (at.clamp(positions.start, positions.end) - positions.start) as usize;
+                covered[within(gap.start)..within(gap.end)].fill(false);
+            }
+            let stride = run.len() * cols;
+            for (at, &row) in run.iter().enumerate() {
+                self.row_counts.clear();
+                for image in self.counts.chunks_exact(stride) {
+                    self.row_counts.extend_from_slice(&image[at * cols..(at + 1) * cols]);
+                }
+                spectra.add_row(row, &self.row_counts, &covered[at * cols..(at + 1) * cols])?;
+            }
+        }
+        self.rows_time += started.elapsed();
+        Ok(())
+    }
+
+    /// The bright field over all frames, and the reconstruction with it.
+    fn complete(&mut self, snapshot: &Snapshot) -> Result<LiveResult, SsbError> {
+        let field = self.measure(snapshot)?;
+        let is_known = |spectra: &LiveSpectra<D>| {
+            field.pixels.iter().all(|pixel| spectra.pixels().binary_search(pixel).is_ok())
+        };
+        if !self.spectra.as_ref().is_some_and(is_known) {
+            // The first frames were not like the rest: start over with what is known now.
+            tracing::info!("the bright field moved after its first measurement; rows are transformed again");
+            self.start(snapshot, field.pixels.clone())?;
+            let scan = snapshot.scan();
+            let at_once = (POSITIONS_AT_ONCE / scan.cols.max(1)).max(1);
+            let rows: Vec<usize> = (0..scan.rows).collect();
+            for rows in rows.chunks(at_once) {
+                self.add_rows(snapshot, rows)?;
+            }
+        }
+        let Some(spectra) = &self.spectra else { return Err(SsbError::Empty { scan: snapshot.scan() }) };
+        let reconstruction = reconstruct(spectra, &field, &self.settings.optics, &self.settings.options)?;
+        Ok(LiveResult {
+            bright_field: field,
+            reconstruction,
+            rows: self.rows_time,
+            spectra_bytes: spectra.bytes() as u64,
+        })
+    }
+}
