@@ -41,6 +41,8 @@ pub mod query;
 mod resident;
 mod snapshot;
 mod stage;
+#[cfg(test)]
+mod tests;
 mod trigger;
 
 pub use budget::Budget;

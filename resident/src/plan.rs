@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_full_mask_is_the_frame_total_alone() {
-        let plan = Plan::new(DetectorShape { rows: 50, cols: 70 }, &[3; 3500]);
+        let plan = Plan::new(DetectorShape { rows: 50, cols: 70 }, &[3i64; 3500]);
         assert_eq!(plan, Plan { total: Some(3), tiles32: vec![], tiles8: vec![], pixels: vec![] });
         let plan = Plan::new(DetectorShape { rows: 50, cols: 70 }, &[0.25; 3500]);
         assert_eq!(plan, Plan { total: Some(0.25), tiles32: vec![], tiles8: vec![], pixels: vec![] });

@@ -12,9 +12,9 @@ pub const GEOMETRY_FRAMES: u64 = 512;
 /// What has become possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The bright-field geometry can be measured. At most once; before any row.
+    /// The bright-field geometry can be measured. Once, first; never when no frame comes at all.
     Geometry,
-    /// Nothing more will come for a scan row. Once for every row.
+    /// Nothing more will come for a scan row. Once for every row, ascending.
     RowComplete(RowArrival),
     /// Nothing more will come at all. Exactly once, last.
     Complete {
@@ -23,81 +23,78 @@ pub enum Signal {
     },
 }
 
-/// Turns arrivals into signals.
+/// Turns arrivals, in any order, into signals in order.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     scan: ScanShape,
     geometry_sent: bool,
-    rows_sent: Vec<bool>,
-    rows_left: usize,
+    /// By scan row: missing positions, once it is settled.
+    settled: Vec<Option<u64>>,
+    num_settled: usize,
+    rows_sent: usize,
     complete_sent: bool,
 }
 
 impl Trigger {
     /// A trigger for a scan that has not started.
     pub fn new(scan: ScanShape) -> Self {
-        let rows = if scan.cols == 0 { 0 } else { scan.rows };
         Self {
             scan,
             geometry_sent: false,
-            rows_sent: vec![false; rows],
-            rows_left: rows,
+            settled: vec![None; if scan.cols == 0 { 0 } else { scan.rows }],
+            num_settled: 0,
+            rows_sent: 0,
             complete_sent: false,
         }
     }
 
     /// What an arrival makes possible, in the order to act on it.
     pub fn arrived(&mut self, arrival: &Arrival) -> Vec<Signal> {
-        let mut signals = Vec::new();
-        if self.complete_sent {
-            return signals;
+        for row in &arrival.rows {
+            self.settle(row.row, row.missing);
         }
-        let frames = arrival.totals.frames;
-        if !self.geometry_sent && frames > 0 && (frames >= GEOMETRY_FRAMES || !arrival.rows.is_empty()) {
-            self.geometry_sent = true;
-            signals.push(Signal::Geometry);
-        }
-        for &row in &arrival.rows {
-            self.row(row, &mut signals);
-        }
-        if self.rows_left == 0 {
-            self.complete(arrival.totals.missing, &mut signals);
-        }
-        signals
+        self.signals(arrival.totals.frames, arrival.totals.missing)
     }
 
     /// The input has ended: every row not yet signalled, then completion, unless it was signalled before.
     ///
-    /// `missing` counts the missing positions of a row, whether they were lost or never came; `frames` have arrived.
+    /// `frames` have arrived; `missing` counts the missing positions of a row, whether they were lost or never came.
     pub fn ended(&mut self, frames: u64, missing: impl Fn(usize) -> u64) -> Vec<Signal> {
+        for row in self.rows_sent..self.settled.len() {
+            self.settle(row, missing(row));
+        }
+        self.signals(frames, (self.scan.positions() as u64).saturating_sub(frames))
+    }
+
+    fn settle(&mut self, row: usize, missing: u64) {
+        if let Some(settled) = self.settled.get_mut(row) {
+            self.num_settled += usize::from(settled.is_none());
+            *settled = Some(missing);
+        }
+    }
+
+    /// Whatever is due by now and was not signalled before.
+    fn signals(&mut self, frames: u64, missing: u64) -> Vec<Signal> {
         let mut signals = Vec::new();
         if self.complete_sent {
             return signals;
         }
-        if !self.geometry_sent && frames > 0 {
+        let all = self.num_settled == self.settled.len();
+        if !self.geometry_sent && frames > 0 && (frames >= GEOMETRY_FRAMES || self.num_settled > 0 || all) {
             self.geometry_sent = true;
             signals.push(Signal::Geometry);
         }
-        for row in 0..self.rows_sent.len() {
-            self.row(RowArrival { row, missing: missing(row) }, &mut signals);
+        if self.geometry_sent || all {
+            while let Some(&Some(missing)) = self.settled.get(self.rows_sent) {
+                signals.push(Signal::RowComplete(RowArrival { row: self.rows_sent, missing }));
+                self.rows_sent += 1;
+            }
         }
-        self.complete((self.scan.positions() as u64).saturating_sub(frames), &mut signals);
-        signals
-    }
-
-    fn row(&mut self, row: RowArrival, signals: &mut Vec<Signal>) {
-        if let Some(sent) = self.rows_sent.get_mut(row.row)
-            && !std::mem::replace(sent, true)
-        {
-            self.rows_left -= 1;
-            signals.push(Signal::RowComplete(row));
-        }
-    }
-
-    fn complete(&mut self, missing: u64, signals: &mut Vec<Signal>) {
-        if !std::mem::replace(&mut self.complete_sent, true) {
+        if all {
+            self.complete_sent = true;
             signals.push(Signal::Complete { missing });
         }
+        signals
     }
 }
 
@@ -139,13 +136,28 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_holes_alone_settles_no_geometry() {
+    fn a_row_of_holes_alone_settles_no_geometry_and_waits_for_it() {
         let mut trigger = Trigger::new(ScanShape { rows: 2, cols: 4 });
-        assert_eq!(trigger.arrived(&arrival(0, 4, &[(0, 4)])), [row(0, 4)]);
+        assert_eq!(trigger.arrived(&arrival(0, 4, &[(0, 4)])), []);
         assert_eq!(
             trigger.arrived(&arrival(4, 4, &[(1, 0)])),
-            [Signal::Geometry, row(1, 0), Signal::Complete { missing: 4 }]
+            [Signal::Geometry, row(0, 4), row(1, 0), Signal::Complete { missing: 4 }]
         );
+    }
+
+    #[test]
+    fn rows_that_settle_out_of_order_are_signalled_in_order() {
+        let mut trigger = Trigger::new(ScanShape { rows: 3, cols: 4 });
+        assert_eq!(trigger.arrived(&arrival(4, 0, &[(1, 0)])), [Signal::Geometry]);
+        assert_eq!(trigger.arrived(&arrival(8, 0, &[(0, 0)])), [row(0, 0), row(1, 0)]);
+        assert_eq!(trigger.arrived(&arrival(12, 0, &[(2, 0)])), [row(2, 0), Signal::Complete { missing: 0 }]);
+    }
+
+    #[test]
+    fn a_scan_that_is_all_lost_completes() {
+        let mut trigger = Trigger::new(ScanShape { rows: 2, cols: 4 });
+        let signals = trigger.arrived(&arrival(0, 8, &[(0, 4), (1, 4)]));
+        assert_eq!(signals, [row(0, 4), row(1, 4), Signal::Complete { missing: 8 }]);
     }
 
     #[test]

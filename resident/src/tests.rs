@@ -1,0 +1,7 @@
+//! The resident against plain loops over the dense counts.
+
+mod append;
+mod dense;
+mod direct;
+mod random;
+mod stage;
