@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted with
 //! partial results saved.
 
+mod demo;
 mod doctor;
 mod inspect;
 mod optics_args;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
 use crate::optics::OpticsError;
 use crate::simulate::SimulateArgs;
 
+pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
@@ -44,6 +46,8 @@ pub enum Command {
     Inspect(Box<InspectArgs>),
     /// Make an acquisition with known truth, as the detector would write it.
     Simulate(Box<SimulateArgs>),
+    /// Simulate a small acquisition, run it, say where the pictures are.
+    Demo(DemoArgs),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }
@@ -101,10 +105,8 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
             say(&truth.master.display().to_string())?;
             Ok(Ending::Done)
         }
-        Command::Run(args) => {
-            let request = args.request()?;
-            anyhow::bail!("{}: the pipeline is not part of this build", request.master.display())
-        }
+        Command::Demo(args) => demo::demo(&args),
+        Command::Run(args) => run::run(&args.request()?),
     }
 }
 

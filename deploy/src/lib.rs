@@ -5,8 +5,10 @@
 //! parameter comes from) first.
 
 pub mod cli;
+pub mod demo;
 pub mod doctor;
 pub mod inspect;
+pub mod open;
 pub mod optics;
 pub mod output;
 pub mod progress;

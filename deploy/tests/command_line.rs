@@ -22,7 +22,7 @@ fn stdout(output: &Output) -> String {
 fn help_names_every_command_and_the_exit_codes() {
     let output = sideband(&["--help"]);
     assert_eq!(code(&output), 0);
-    for word in ["run", "inspect", "simulate", "doctor", "130 interrupted"] {
+    for word in ["run", "inspect", "simulate", "demo", "doctor", "130 interrupted"] {
         assert!(stdout(&output).contains(word), "{word}");
     }
 }
@@ -156,4 +156,18 @@ fn inspect_of_what_is_no_set_fails_with_1_and_the_name() {
         assert_eq!(code(&output), 1);
         assert!(stderr(&output).contains(path) && stdout(&output).is_empty(), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_run_without_optics_asks_for_all_of_them_and_ends_with_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    let output = sideband(&["run", &master, "--out", out.to_str().unwrap(), "--semi-angle-mrad", "25"]);
+    assert_eq!(code(&output), 2);
+    let text = stderr(&output);
+    for flag in ["3 parameters", "--scan-step-nm", "--rotation-deg", "--scan-shape", "--optics"] {
+        assert!(text.contains(flag), "{flag} not in {text}");
+    }
+    assert!(!text.contains("--semi-angle-mrad") && !out.exists(), "{text}");
 }
