@@ -1,1 +1,3 @@
-//! placeholder
+//! What the tests of more than one crate share.
+
+pub mod npy;

@@ -10,6 +10,9 @@ pub(crate) struct BlockGeometry {
     /// k, for the inner loop.
     pub(crate) row: Lanes,
     pub(crate) col: Lanes,
+    /// What f32 leaves out of k: at the edge of an aperture it counts.
+    pub(crate) row_rest: Lanes,
+    pub(crate) col_rest: Lanes,
     /// chi(k) in turns, whole turns taken off.
     pub(crate) chi_turns: Lanes,
     /// A(k); 0 for pixels that are not used.
@@ -84,6 +87,8 @@ impl BlockGeometry {
         let mut block = Self {
             row: Lanes::default(),
             col: Lanes::default(),
+            row_rest: Lanes::default(),
+            col_rest: Lanes::default(),
             chi_turns: Lanes::default(),
             aperture: Lanes::default(),
             whole: false,
@@ -92,6 +97,8 @@ impl BlockGeometry {
         for (lane, (&angle, &used)) in angles.iter().zip(used).enumerate() {
             block.row.0[lane] = angle[0] as f32;
             block.col.0[lane] = angle[1] as f32;
+            block.row_rest.0[lane] = rest(angle[0]);
+            block.col_rest.0[lane] = rest(angle[1]);
             let chi_turns = model.chi_turns(angle);
             block.chi_turns.0[lane] = (chi_turns - chi_turns.round()) as f32;
             block.aperture.0[lane] = if used { model.aperture(angle) as f32 } else { 0.0 };
@@ -100,4 +107,9 @@ impl BlockGeometry {
         block.whole = block.aperture.0.iter().all(|&aperture| aperture == 1.0);
         block
     }
+}
+
+/// What is left of a number after rounding to f32.
+pub(crate) fn rest(value: f64) -> f32 {
+    (value - f64::from(value as f32)) as f32
 }

@@ -1,7 +1,7 @@
 //! The overlap function on lanes.
 
 use super::gamma::MAX_POWER;
-use super::geometry::BlockGeometry;
+use super::geometry::{BlockGeometry, rest};
 use super::{ChunkGeometry, Frequency, GammaModel};
 use crate::lanes::{LANES, Lanes, Simd, sin_cos_turns};
 
@@ -51,8 +51,12 @@ impl<'a> Aperture<'a> {
     /// A(k + sign q) of sixteen pixels. Exactly zero where float64 says so.
     #[inline(always)]
     fn at<S: Simd>(&self, s: S, block: &BlockGeometry, q: [f64; 2], sign: f32) -> S::V {
-        let x = s.add(s.load(&block.row), s.splat(sign * q[0] as f32));
-        let y = s.add(s.load(&block.col), s.splat(sign * q[1] as f32));
+        let shifted = |k: &Lanes, k_rest: &Lanes, q: f64| {
+            let rest = s.add(s.load(k_rest), s.splat(sign * rest(q)));
+            s.add(s.add(s.load(k), s.splat(sign * q as f32)), rest)
+        };
+        let x = shifted(&block.row, &block.row_rest, q[0]);
+        let y = shifted(&block.col, &block.col_rest, q[1]);
         let radius = s.sqrt(s.mul_add(x, x, s.mul(y, y)));
         let inside = s.sub(s.splat(1.0), radius);
         let half = s.splat(0.5);
