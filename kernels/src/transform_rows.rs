@@ -94,7 +94,7 @@ pub enum TransformError {
 pub trait TransformRows: Device {
     /// Transforms one scan row of every bright-field pixel.
     ///
-    /// In: counts, `[pixel][scan_col]`; `covered`, one flag a scan column, positions that are not covered count as
+    /// In: counts in host memory, `[pixel][scan_col]`; `covered`, one flag a scan column, positions that are not covered count as
     /// zero whatever `counts` holds there. Out: sum over columns of I exp(-2 pi i q_col col / cols), unnormalised,
     /// q_col in 0..=cols/2, laid out as [`SpectraShape`] says.
     ///
@@ -102,7 +102,7 @@ pub trait TransformRows: Device {
     /// [`TransformError::WrongLength`], [`TransformError::WrongCoverage`], [`TransformError::Device`].
     fn transform_row(
         &self,
-        counts: &Self::Buffer<u32>,
+        counts: &[u32],
         covered: &[bool],
         shape: SpectraShape,
     ) -> Result<Self::Buffer<PixelBlock>, TransformError>;

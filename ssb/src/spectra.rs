@@ -52,11 +52,16 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
             Some(Some(_)) => return Err(SsbError::RepeatedRow { row: scan_row }),
             Some(None) => {}
         }
-        let row = self.device.transform_row(&self.device.upload(counts)?, covered, self.shape)?;
+        let row = self.device.transform_row(counts, covered, self.shape)?;
         if !covered.contains(&true) {
             return Ok(());
         }
+        let all_covered = !covered.contains(&false);
         for (total, line) in self.totals.iter_mut().zip(counts.chunks_exact(cols)) {
+            if all_covered {
+                *total += line.iter().map(|&count| u64::from(count)).sum::<u64>();
+                continue;
+            }
             let there = line.iter().zip(covered).filter(|&(_, &covered)| covered);
             *total += there.map(|(&count, _)| u64::from(count)).sum::<u64>();
         }

@@ -10,7 +10,7 @@ use crate::lanes::{self, InstructionSet, LANES, LaneFft, LaneTask, Lanes, PixelB
 impl TransformRows for Cpu {
     fn transform_row(
         &self,
-        counts: &Vec<u32>,
+        counts: &[u32],
         covered: &[bool],
         shape: SpectraShape,
     ) -> Result<Vec<PixelBlock>, TransformError> {
@@ -25,10 +25,13 @@ impl TransformRows for Cpu {
             || [vec![PixelBlock::default(); fft.len()], vec![PixelBlock::default(); fft.len()]],
             |[data, scratch], (chunk, out)| {
                 let blocks = shape.chunk_blocks(chunk);
+                let fft = &fft;
                 for (pair, block) in blocks.clone().step_by(2).enumerate() {
-                    load_pair(counts, covered, shape, block, data);
-                    let pair = Pair { fft: &fft, data, scratch, at: 2 * pair, blocks: blocks.len(), out };
-                    lanes::run(set, pair);
+                    let input = Input { counts, covered, shape, block };
+                    lanes::run(
+                        set,
+                        Pair { input, fft, data, scratch, at: 2 * pair, blocks: blocks.len(), out },
+                    );
                 }
             },
         );
@@ -36,29 +39,43 @@ impl TransformRows for Cpu {
     }
 }
 
-/// Reads `block` into the real parts and the block after it into the imaginary parts, `[scan_col][lane]`.
-fn load_pair(counts: &[u32], covered: &[bool], shape: SpectraShape, block: usize, data: &mut [PixelBlock]) {
-    const COLS: usize = 16; // a cache line of counts
-    let cols = shape.scan.cols;
-    for (half, first) in [(0, block * LANES), (1, (block + 1) * LANES)] {
-        for start in (0..cols).step_by(COLS) {
-            let width = COLS.min(cols - start);
-            let mut tile = [[0.0f32; COLS]; LANES];
-            for (lane, line) in tile.iter_mut().enumerate() {
-                let pixel = first + lane;
-                if pixel < shape.pixels {
-                    let from = &counts[pixel * cols + start..][..width];
-                    for (to, &count) in line.iter_mut().zip(from) {
-                        *to = count as f32;
+/// The counts of a scan row, and a block of 16 pixels.
+struct Input<'a> {
+    counts: &'a [u32],
+    covered: &'a [bool],
+    shape: SpectraShape,
+    block: usize,
+}
+
+impl Input<'_> {
+    /// Reads `block` into the real parts and the block after it into the imaginary parts, `[scan_col][lane]`.
+    #[inline(always)]
+    fn load_pair(&self, data: &mut [PixelBlock]) {
+        const COLS: usize = 16; // a cache line of counts
+        let cols = self.shape.scan.cols;
+        for (half, first) in [self.block * LANES, (self.block + 1) * LANES].into_iter().enumerate() {
+            for start in (0..cols).step_by(COLS) {
+                let width = COLS.min(cols - start);
+                let mut tile = [[0.0f32; COLS]; LANES];
+                for (lane, line) in tile.iter_mut().enumerate() {
+                    let pixel = first + lane;
+                    if pixel < self.shape.pixels {
+                        let from = &self.counts[pixel * cols + start..][..width];
+                        for (to, &count) in line.iter_mut().zip(from) {
+                            *to = count as f32;
+                        }
                     }
                 }
-            }
-            for col in 0..width {
-                let keep = if covered[start + col] { 1.0 } else { 0.0 };
-                let to: &mut Lanes =
-                    if half == 0 { &mut data[start + col].re } else { &mut data[start + col].im };
-                for (to, line) in to.0.iter_mut().zip(&tile) {
-                    *to = line[col] * keep;
+                for col in 0..width {
+                    let to = &mut data[start + col];
+                    let to: &mut Lanes = if half == 0 { &mut to.re } else { &mut to.im };
+                    if self.covered[start + col] {
+                        for (to, line) in to.0.iter_mut().zip(&tile) {
+                            *to = line[col];
+                        }
+                    } else {
+                        *to = Lanes::default();
+                    }
                 }
             }
         }
@@ -67,6 +84,7 @@ fn load_pair(counts: &[u32], covered: &[bool], shape: SpectraShape, block: usize
 
 /// Two blocks of pixels: `at` and the one after it of the `blocks` of a chunk.
 struct Pair<'a> {
+    input: Input<'a>,
     fft: &'a LaneFft,
     data: &'a mut [PixelBlock],
     scratch: &'a mut [PixelBlock],
@@ -81,6 +99,7 @@ impl LaneTask for Pair<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        self.input.load_pair(self.data);
         let spectrum = self.fft.forward(s, self.data, self.scratch);
         let len = spectrum.len();
         let half = s.splat(0.5);
