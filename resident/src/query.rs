@@ -1,4 +1,4 @@
-//! The questions a [`Snapshot`](crate::Snapshot) answers, and how the scan is walked block by block to answer them.
+//! The questions a [`Snapshot`] answers, and how the scan is walked block by block to answer them.
 //!
 //! Every answer carries its coverage. Under [`Missing::Fail`](crate::Missing::Fail) a missing position refuses the
 //! question; under [`Missing::Report`](crate::Missing::Report) it reads 0 (counts, integer sums) or NaN
