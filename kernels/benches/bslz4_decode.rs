@@ -17,7 +17,9 @@ use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{Count, CountType};
 use peers::Peers;
 
-const ROUNDS: usize = 41;
+/// Frames of a round: so few that most rounds are not interrupted.
+const ROUND_FRAMES: usize = 8;
+const ROUNDS: usize = 25 * FRAMES / ROUND_FRAMES;
 
 /// Where a decoder puts the frames.
 #[derive(Clone, Copy)]
@@ -87,7 +89,7 @@ fn run<T: Count>(case: &Case, peers: &Peers, check_only: bool) {
         let secs = median(one_frame[index].iter().map(Duration::as_secs_f64));
         let best = one_frame[index].iter().min().map_or(f64::NAN, Duration::as_secs_f64);
         let batch_secs = median(batch[index].iter().map(Duration::as_secs_f64));
-        let gb = (counts.len() * size_of::<T>()) as f64 / 1e9;
+        let gb = (ROUND_FRAMES * pixels * size_of::<T>()) as f64 / 1e9;
         let ratio = |peer: &str| match decoders.iter().position(|decoder| decoder.name == peer) {
             Some(peer) => {
                 let pairs = one_frame[peer].iter().zip(&one_frame[index]);
@@ -98,7 +100,7 @@ fn run<T: Count>(case: &Case, peers: &Peers, check_only: bool) {
         println!(
             "| {} | {:.0} | {:.2} | {:.2} | {} | {} | {:.2} |",
             decoder.name,
-            FRAMES as f64 / secs,
+            ROUND_FRAMES as f64 / secs,
             gb / secs,
             gb / best,
             ratio(peers::BITSHUFFLE),
@@ -131,7 +133,7 @@ fn decoders<T: Count>(peers: &Peers) -> Vec<Decoder<'_, T>> {
     decoders
 }
 
-/// Time of one pass over all frames, `[decoder][round]`.
+/// Time of `ROUND_FRAMES` frames, `[decoder][round]`; the rounds go through all frames again and again.
 fn measure<T: Count>(
     decoders: &[Decoder<'_, T>],
     frames: &[Vec<u8>],
@@ -140,10 +142,11 @@ fn measure<T: Count>(
     target: Target,
 ) -> Vec<Vec<Duration>> {
     let mut times = vec![Vec::with_capacity(ROUNDS); decoders.len()];
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        let first = round * ROUND_FRAMES % FRAMES;
         for (decoder, times) in decoders.iter().zip(&mut times) {
             let start = Instant::now();
-            for (index, frame) in frames.iter().enumerate() {
+            for (index, frame) in frames.iter().enumerate().skip(first).take(ROUND_FRAMES) {
                 let at = match target {
                     Target::OneFrame => 0,
                     Target::Batch => index * pixels,

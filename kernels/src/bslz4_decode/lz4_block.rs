@@ -2,25 +2,28 @@
 //! planes that repeat the row above.
 //!
 //! The fast loop takes one sequence a turn with whole-vector copies that may write past the end of the sequence; one comparison
-//! a sequence keeps them inside the buffer. Whatever is out of the ordinary (the last sequence, the end of the frame, every
+//! a sequence keeps them inside the buffer. Whatever is out of the ordinary (literals in great number, the end of the frame, every
 //! error) is left to a careful step in safe code, so that the answer never depends on the path.
+//!
+//! What costs time is branches that cannot be foreseen and loads that wait for stores. So the common sequence, whose token tells both
+//! lengths, has no loop and no branch on the offset; see `copies/x86.rs` for the loads.
 
 mod careful;
-mod repeat;
+mod copies;
 
 use std::ops::Range;
 
 use super::{BlockError, Isa};
 use careful::Step;
 #[cfg(target_arch = "x86_64")]
-use repeat::{Avx2, Avx512};
-use repeat::{Portable, Repeat};
+use copies::x86::{Avx2, Avx512};
+use copies::{Copies, Portable, SHORT_MATCH_BYTES};
 
 /// Bytes after the decoded length that a buffer needs for the fast loop to reach its end.
 pub(super) const SLACK_BYTES: usize = 128;
 
-/// Literals are copied in this many bytes.
-const LITERAL_BYTES: usize = 32;
+/// Literals are copied in pieces of this many bytes.
+const COPY_BYTES: usize = 32;
 
 /// Decodes `bytes[block]` into `dst[..len]`, exactly. `dst` beyond `len` may be overwritten; it makes the fast loop possible
 /// up to `SLACK_BYTES` before the end of `dst`.
@@ -77,9 +80,9 @@ unsafe fn decode_avx2(
 }
 
 /// # Safety
-/// `block` is inside `bytes`, `len <= dst.len()`, and the processor has the instructions of `R`.
+/// `block` is inside `bytes`, `len <= dst.len()`, and the processor has the instructions of `C`.
 #[inline(always)]
-unsafe fn decode_with<R: Repeat>(
+unsafe fn decode_with<C: Copies>(
     bytes: &[u8],
     block: Range<usize>,
     dst: &mut [u8],
@@ -88,7 +91,10 @@ unsafe fn decode_with<R: Repeat>(
     let mut step = Step { read: block.start, written: 0 };
     loop {
         // SAFETY: the same contract; `read` is inside the block and `written <= len`, as `Step` keeps them.
-        step = unsafe { fast::<R>(bytes, block.end, dst, len, step) };
+        match unsafe { fast::<C>(bytes, block.end, dst, len, step) } {
+            None => return Ok(()),
+            Some(stopped) => step = stopped,
+        }
         let (next, last) = step
             .careful(&bytes[..block.end], &mut dst[..len])
             .map_err(|error| error.counted_from(block.start))?;
@@ -102,85 +108,103 @@ unsafe fn decode_with<R: Repeat>(
     }
 }
 
-/// Takes sequences as long as they are ordinary; returns where the first other one begins.
+/// Takes sequences as long as they are ordinary; returns where the first other one begins, or nothing if the block is decoded.
 ///
 /// # Safety
-/// `step.read <= end <= bytes.len()`, `step.written <= len <= dst.len()`, and the processor has the instructions of `R`.
+/// `step.read <= end <= bytes.len()`, `step.written <= len <= dst.len()`, and the processor has the instructions of `C`.
 #[inline(always)]
-unsafe fn fast<R: Repeat>(bytes: &[u8], end: usize, dst: &mut [u8], len: usize, step: Step) -> Step {
+unsafe fn fast<C: Copies>(bytes: &[u8], end: usize, dst: &mut [u8], len: usize, step: Step) -> Option<Step> {
     let Step { mut read, mut written } = step;
-    // Token, extra length byte and one literal copy are readable from every `read` below this.
-    let Some(read_limit) = bytes.len().checked_sub(2 + LITERAL_BYTES) else { return step };
-    let Some(write_limit) = dst.len().checked_sub(SLACK_BYTES) else { return step };
+    // A token, a length byte and one copy of literals are readable from here on; so is what follows literals that end here.
+    let Some(read_limit) = bytes.len().checked_sub(2 + COPY_BYTES) else { return Some(step) };
+    let Some(write_limit) = dst.len().checked_sub(SLACK_BYTES) else { return Some(step) };
     let write_limit = write_limit.min(len);
     if written > write_limit {
-        return step;
+        return Some(step);
     }
+    // An offset and at least one byte more follow literals that are not the last.
+    let literals_limit = end.saturating_sub(3).min(read_limit);
     let src = bytes.as_ptr();
-    let dst = dst.as_mut_ptr();
     // SAFETY: inside the loop
-    //  - `read <= read_limit`, so the token, the byte after it and LITERAL_BYTES from either are inside `bytes`;
-    //  - `written <= write_limit`, so LITERAL_BYTES from there are inside `dst` (SLACK_BYTES are more than that);
-    //  - longer literals are copied only after `literals_end + LITERAL_BYTES <= bytes.len()` (by `read_limit`) and
-    //    `match_end <= write_limit`: a copy ends less than LITERAL_BYTES after its last byte;
-    //  - `offset - 1 < match_start` means the match begins inside what is written, and `repeat` writes less than 64 bytes
-    //    past `match_end`, reads less than 64 past `match_start`, all below `write_limit + SLACK_BYTES <= dst.len()`;
-    //  - bytes of lengths are read below `end <= bytes.len()` only.
+    //  - `read <= read_limit`, so the token, the byte after it and COPY_BYTES from either are inside `bytes`;
+    //  - `written <= write_limit`, so COPY_BYTES from there are inside `dst`;
+    //  - `literals_end <= literals_limit`, so the offset and a length byte are below `end`, and literals copied COPY_BYTES at a time
+    //    are read inside `bytes`; further length bytes are read below `end` only;
+    //  - literals end at most at `write_limit` before more than the first COPY_BYTES are copied;
+    //  - `offset - 1 < match_start` means the match begins inside what is written;
+    //  - `match_end <= write_limit`, so there are SLACK_BYTES after it in `dst`, which is what `Copies` asks for.
     unsafe {
+        let dst = dst.as_mut_ptr();
         while read <= read_limit {
             let token = usize::from(*src.add(read));
-            let long_literals = usize::from(token >= 0xf0);
-            let extra = usize::from(*src.add(read + 1)) & long_literals.wrapping_neg();
-            let literals = (token >> 4) + extra;
-            let literals_start = read + 1 + long_literals;
-            copy_literals(src.add(literals_start), dst.add(written));
+            let mut literals = token >> 4;
+            let mut literals_start = read + 1;
+            if literals == 15 {
+                let extra = usize::from(*src.add(read + 1));
+                literals += extra;
+                literals_start += 1;
+                let literals_end = literals_start + literals;
+                if extra == 255 || literals_end > read_limit || written + literals > write_limit {
+                    break;
+                }
+                let mut copied = 0;
+                while copied < literals {
+                    copy::<COPY_BYTES>(src.add(literals_start + copied), dst.add(written + copied));
+                    copied += COPY_BYTES;
+                }
+            } else {
+                copy::<16>(src.add(literals_start), dst.add(written));
+            }
             let literals_end = literals_start + literals;
-            // The offset and at least one byte more must follow; 255 says that more length bytes do.
-            if literals_end + 3 > end || literals_end > read_limit || extra == 255 {
+            let match_start = written + literals;
+            if literals_end > literals_limit {
+                if literals_end == end && match_start == len {
+                    return None;
+                }
                 break;
             }
             let offset = usize::from(u16::from_le_bytes(*src.add(literals_end).cast::<[u8; 2]>()));
-            let long_match = usize::from(token & 15 == 15);
-            let extra = usize::from(*src.add(literals_end + 2)) & long_match.wrapping_neg();
-            let mut next = literals_end + 2 + long_match;
-            let mut match_bytes = (token & 15) + 4 + extra;
-            if extra == 255 {
-                loop {
-                    if next >= end || match_bytes > len {
-                        return Step { read, written };
-                    }
-                    let more = usize::from(*src.add(next));
-                    next += 1;
-                    match_bytes += more;
-                    if more != 255 {
-                        break;
-                    }
+            let mut next = literals_end + 2;
+            let mut match_bytes = (token & 15) + 4;
+            if match_bytes <= SHORT_MATCH_BYTES {
+                let match_end = match_start + match_bytes;
+                if offset.wrapping_sub(1) >= match_start || match_end > write_limit {
+                    break;
+                }
+                C::short_match(dst.add(match_start), offset, match_bytes);
+                read = next;
+                written = match_end;
+                continue;
+            }
+            loop {
+                if next >= end || match_bytes > len {
+                    return Some(Step { read, written });
+                }
+                let extra = usize::from(*src.add(next));
+                next += 1;
+                match_bytes += extra;
+                if extra != 255 {
+                    break;
                 }
             }
-            let match_start = written + literals;
             let match_end = match_start + match_bytes;
             if offset.wrapping_sub(1) >= match_start || match_end > write_limit {
                 break;
             }
-            let mut copied = LITERAL_BYTES;
-            while copied < literals {
-                copy_literals(src.add(literals_start + copied), dst.add(written + copied));
-                copied += LITERAL_BYTES;
-            }
-            R::repeat(dst.add(match_start), offset, match_bytes);
+            C::long_match(dst.add(match_start), offset, match_bytes);
             read = next;
             written = match_end;
         }
     }
-    Step { read, written }
+    Some(Step { read, written })
 }
 
+/// Copies `N` bytes.
+///
 /// # Safety
-/// [`LITERAL_BYTES`] are readable at `from` and writable at `to`, and do not overlap.
+/// `N` bytes are readable at `from` and writable at `to`.
 #[inline(always)]
-unsafe fn copy_literals(from: *const u8, to: *mut u8) {
+unsafe fn copy<const N: usize>(from: *const u8, to: *mut u8) {
     // SAFETY: the contract.
-    unsafe {
-        to.cast::<[u8; LITERAL_BYTES]>().write_unaligned(from.cast::<[u8; LITERAL_BYTES]>().read_unaligned())
-    }
+    unsafe { to.cast::<[u8; N]>().write_unaligned(from.cast::<[u8; N]>().read_unaligned()) }
 }
