@@ -1,5 +1,8 @@
 //! From spectra to a phase image.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
 use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, CorrectedSums, GammaModel};

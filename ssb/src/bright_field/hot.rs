@@ -8,8 +8,10 @@ use super::median;
 const FACTOR: f64 = 8.0;
 /// and this many standard deviations of Poisson noise on top,
 const SIGMAS: f64 = 6.0;
-/// and this many counts a frame.
+/// and this many counts a frame,
 const FLOOR: f64 = 1e-3;
+/// and this many times brighter than the third brightest of them: a corner of a sharp disk is not, a pair is.
+const ISOLATION: f64 = 2.0;
 
 /// Finds pixels far brighter than the median of the 5 x 5 pixels around them; bad neighbours do not count.
 ///
@@ -30,7 +32,7 @@ pub fn find_hot(mean: &[f64], bad: &[bool], detector: DetectorShape, frames: u64
             }
             let rows = row.saturating_sub(2)..(row + 3).min(detector.rows);
             let cols = col.saturating_sub(2)..(col + 3).min(detector.cols);
-            let around: Vec<f64> = rows
+            let mut around: Vec<f64> = rows
                 .flat_map(|r| cols.clone().map(move |c| r * detector.cols + c))
                 .filter(|&near| near != pixel && !bad[near])
                 .map(|near| mean[near])
@@ -38,9 +40,11 @@ pub fn find_hot(mean: &[f64], bad: &[bool], detector: DetectorShape, frames: u64
             if around.is_empty() {
                 continue;
             }
+            around.sort_by(f64::total_cmp);
+            let third = around[around.len().saturating_sub(3)];
             let level = median(around);
             let noise = SIGMAS * (level.max(1.0 / frames) / frames).sqrt();
-            if mean[pixel] > level.max(0.0) * FACTOR + noise + FLOOR {
+            if mean[pixel] > level * FACTOR + noise + FLOOR && mean[pixel] > ISOLATION * third {
                 hot.push(pixel as u32);
             }
         }
