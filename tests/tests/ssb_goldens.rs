@@ -4,11 +4,16 @@
 //! of float32 spectra: a phase of 2e-5 rad.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ingest::decode::DecodeStage;
+use ingest::dectris::FileSet;
+use ingest::source::FileSource;
 use kernels::Cpu;
 use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, GammaModel};
 use kernels::types::{
-    Aberration, Aberrations, Degrees, DetectorShape, Kilovolts, Milliradians, Nanometres, Optics, ScanShape,
+    Aberration, Aberrations, CountBuffer, Degrees, DetectorShape, FrameBatch, Item, Kilovolts, Milliradians,
+    Nanometres, Optics, ScanShape,
 };
 use num_complex::Complex64;
 use serde_json::Value;
@@ -27,33 +32,40 @@ struct Set {
 }
 
 fn set(name: &str) -> Option<Set> {
-    let (Ok(goldens), Ok(python)) = (std::env::var("SIDEBAND_GOLDENS"), std::env::var("SIDEBAND_PYTHON"))
-    else {
-        println!("not run: SIDEBAND_GOLDENS or SIDEBAND_PYTHON is not set");
+    let Ok(goldens) = std::env::var("SIDEBAND_GOLDENS") else {
+        println!("not run: SIDEBAND_GOLDENS is not set");
         return None;
     };
     let folder = Path::new(&goldens).join(name);
     let truth: Value = serde_json::from_slice(&std::fs::read(folder.join("truth.json")).unwrap()).unwrap();
-    let scratch = tempfile::tempdir().unwrap();
-    let (counts, mask) = (scratch.path().join("counts"), scratch.path().join("mask"));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/h5py_counts.py");
-    let master = folder.join(format!("{name}_master.h5"));
-    let ran =
-        std::process::Command::new(python).arg(script).arg(master).args([&counts, &mask]).status().unwrap();
-    assert!(ran.success());
-    let counts = std::fs::read(counts).unwrap();
-    let mask = std::fs::read(mask).unwrap();
-    Some(Set {
-        counts: counts.as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes)).collect(),
-        pixel_mask: mask.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect(),
+    let files = FileSet::open(&folder.join(format!("{name}_master.h5"))).unwrap();
+    let (_, pixel_mask) = files.metadata.pixel_mask.clone().unwrap();
+    let set = Set {
+        counts: counts(&files),
+        pixel_mask,
         scan: ScanShape { rows: index(&truth["scan_shape"][0]), cols: index(&truth["scan_shape"][1]) },
-        detector: DetectorShape {
-            rows: index(&truth["detector_shape"][0]),
-            cols: index(&truth["detector_shape"][1]),
-        },
+        detector: files.detector,
         folder,
         truth,
-    })
+    };
+    assert_eq!(set.counts.len(), set.scan.positions() * set.detector.pixels());
+    Some(set)
+}
+
+/// Every count of a file set, `[frame][det_row][det_col]`.
+fn counts(files: &FileSet) -> Vec<u16> {
+    let (raw, raw_in) = crossbeam_channel::unbounded();
+    FileSource::new(files.runs(), 1, Arc::default()).run(raw);
+    let (frames, frames_in) = crossbeam_channel::unbounded();
+    DecodeStage::new(Cpu, Arc::default()).run(raw_in, frames).unwrap();
+    let mut counts = Vec::new();
+    for item in frames_in {
+        match item {
+            Item::Data(FrameBatch { counts: CountBuffer::U16(batch), .. }) => counts.extend(batch),
+            other => panic!("expected 16-bit frames without a gap, got {other:?}"),
+        }
+    }
+    counts
 }
 
 fn index(value: &Value) -> usize {
@@ -305,8 +317,7 @@ fn the_order_of_rows_and_the_number_of_threads_leave_no_trace() {
     let field = set.bright_field(&Pins::default());
     let options = Options { moments: Moments::Compute, ..Options::default() };
     let with = |threads: usize, order: Vec<usize>| {
-        let pool = kernels_pool(threads);
-        pool.install(|| {
+        pool_of(threads).install(|| {
             let spectra = set.spectra(&field.pixels, order.into_iter());
             let mut result = reconstruct(&spectra, &field, &set.optics(), &options).unwrap();
             result.timings = Default::default();
@@ -318,6 +329,6 @@ fn the_order_of_rows_and_the_number_of_threads_leave_no_trace() {
     assert!(forward == shuffled);
 }
 
-fn kernels_pool(threads: usize) -> rayon::ThreadPool {
+fn pool_of(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
