@@ -11,6 +11,7 @@ pub mod inspect;
 pub mod open;
 pub mod optics;
 pub mod output;
+pub mod pipeline;
 pub mod progress;
 pub mod report;
 pub mod request;

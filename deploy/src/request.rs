@@ -40,6 +40,11 @@ impl StopFlag {
         self.0.store(true, Ordering::SeqCst);
     }
 
+    /// The flag itself, as stages of other crates read it.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// True once the run has been asked to end.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::SeqCst)
