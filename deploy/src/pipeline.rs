@@ -31,8 +31,8 @@ use resident::{AppendStage, Budget, Event, Resident};
 use ssb::{LiveResult, LiveSettings, LiveSsb, Moments, Options, Pins};
 
 use crate::doctor::{MemoryReport, peak_memory_bytes};
-use crate::inspect::recorded_sources;
-use crate::optics::{Acquisition, MeasuredBrightField, ResolvedOptics, resolve};
+use crate::open::open;
+use crate::optics::{MeasuredBrightField, ResolvedOptics};
 use crate::progress::{Progress, Voice};
 use crate::report::{Encoded, Frames, Input, MissingFrames, RunReport, Software, Status, write_results};
 use crate::request::{RunRequest, StopFlag};
@@ -77,9 +77,7 @@ pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
 
 fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
     let opened = Instant::now();
-    let set = FileSet::open(&request.master)?;
-    let acquisition = Acquisition { frames_expected: set.frames_expected };
-    let mut optics = resolve(&request.optics, &recorded_sources(&set), acquisition)?;
+    let (set, mut optics) = open(&request)?;
     let open_time = opened.elapsed();
     let usable = MemoryReport::examine().usable_bytes().map_or(MEMORY_FALLBACK_BYTES, |bytes| bytes / 10 * 8);
     let scan = optics.scan_shape.value;
@@ -93,11 +91,14 @@ fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
 
     let (filled, live) = std::thread::scope(|scope| {
         let (results, results_in) = bounded(1);
-        let filling = fill_on(scope, device, &set, &resident, &request.stop, move |events| live.run(events, results))?;
+        let filling =
+            fill_on(scope, device, &set, &resident, &request.stop, move |events| live.run(events, results))?;
         let watched = watch(&results_in, &filling.counters, &progress);
         let (filled, live) = filling.finish();
         progress.finish();
-        let live = live.map_err(anyhow::Error::from).and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
+        let live = live
+            .map_err(anyhow::Error::from)
+            .and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
         anyhow::Ok((filled?, live))
     })?;
 
@@ -114,10 +115,15 @@ fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
     let snapshot = resident.snapshot();
     let totals = snapshot.totals();
     if totals.frames == 0 {
-        return Err(anyhow!("no frame of {} could be read; {}", request.master.display(), first_reason(&filled.gaps)));
+        return Err(anyhow!(
+            "no frame of {} could be read; {}",
+            request.master.display(),
+            first_reason(&filled.gaps)
+        ));
     }
     let imaging = Instant::now();
-    let found = images::compute(&snapshot, live.as_ref(), &optics, request.rings, set.metadata.pixel_mask.as_ref())?;
+    let found =
+        images::compute(&snapshot, live.as_ref(), &optics, request.rings, set.metadata.pixel_mask.as_ref())?;
     let images_time = imaging.elapsed();
     let missing = set.frames_expected.saturating_sub(totals.frames);
     let mut report = RunReport {
@@ -130,7 +136,12 @@ fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
         device: device.name(),
         input: Input {
             master: request.master.clone(),
-            files: set.files.iter().map(|file| file.path.clone()).chain(set.side_cars.iter().map(|file| file.path.clone())).collect(),
+            files: set
+                .files
+                .iter()
+                .map(|file| file.path.clone())
+                .chain(set.side_cars.iter().map(|file| file.path.clone()))
+                .collect(),
             compressed_bytes: filled.counters.bytes.get(),
         },
         frames: Frames {
@@ -265,7 +276,11 @@ where
 }
 
 /// Waits for the result while telling the progress.
-fn watch(results: &Receiver<LiveResult>, counters: &IngestCounters, progress: &Progress) -> Option<LiveResult> {
+fn watch(
+    results: &Receiver<LiveResult>,
+    counters: &IngestCounters,
+    progress: &Progress,
+) -> Option<LiveResult> {
     let (mut received, mut missing) = (0, 0);
     loop {
         let outcome = results.recv_timeout(Duration::from_millis(100));
@@ -289,10 +304,14 @@ fn live_settings(
 ) -> anyhow::Result<LiveSettings> {
     let pixels = set.detector.pixels();
     let pixel_mask = match &set.metadata.pixel_mask {
-        Some(([rows, cols], mask)) if [*rows, *cols] == [set.detector.rows, set.detector.cols] => mask.clone(),
+        Some(([rows, cols], mask)) if [*rows, *cols] == [set.detector.rows, set.detector.cols] => {
+            mask.clone()
+        }
         Some(([rows, cols], _)) => {
             let detector = set.detector;
-            return Err(anyhow!("the pixel mask is {rows}x{cols}, the frames are {detector}: these do not belong together"));
+            return Err(anyhow!(
+                "the pixel mask is {rows}x{cols}, the frames are {detector}: these do not belong together"
+            ));
         }
         None => vec![0; pixels],
     };
@@ -302,9 +321,16 @@ fn live_settings(
     let sampling = optics.detector_sampling.as_ref().map(|pinned| pinned.value);
     Ok(LiveSettings {
         optics: optics.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])),
-        pins: Pins { centre: pinned(&optics.bf_centre), radius: optics.bf_radius.as_ref().map(|pinned| pinned.value), sampling },
+        pins: Pins {
+            centre: pinned(&optics.bf_centre),
+            radius: optics.bf_radius.as_ref().map(|pinned| pinned.value),
+            sampling,
+        },
         pixel_mask,
-        options: Options { moments: if request.loss { Moments::Compute } else { Moments::Skip }, ..Options::default() },
+        options: Options {
+            moments: if request.loss { Moments::Compute } else { Moments::Skip },
+            ..Options::default()
+        },
         most_bytes: memory,
     })
 }
@@ -321,14 +347,23 @@ fn problems(set: &FileSet) -> Vec<String> {
     let files = set.files.iter().filter_map(|file| Some((&file.path, file.problem.as_ref()?)));
     let side_cars = set.side_cars.iter().filter_map(|file| Some((&file.path, file.problem.as_ref()?)));
     let unreadable = set.metadata.unreadable.iter().map(|what| format!("cannot be read: {what}"));
-    files.chain(side_cars).map(|(path, problem)| format!("{}: {problem}", path.display())).chain(unreadable).collect()
+    files
+        .chain(side_cars)
+        .map(|(path, problem)| format!("{}: {problem}", path.display()))
+        .chain(unreadable)
+        .collect()
 }
 
 fn first_reason(gaps: &[Gap]) -> String {
     gaps.first().map_or_else(|| "nothing came".to_owned(), |gap| gap.reason.to_string())
 }
 
-fn seconds(open: Duration, filled: &Filled, live: Option<&LiveResult>, images: Duration) -> Vec<(String, f64)> {
+fn seconds(
+    open: Duration,
+    filled: &Filled,
+    live: Option<&LiveResult>,
+    images: Duration,
+) -> Vec<(String, f64)> {
     let mut seconds = vec![("open", open), ("read_decode_encode", filled.elapsed)];
     if let Some(live) = live {
         let timings = live.reconstruction.timings;

@@ -54,7 +54,8 @@ mod tests {
     fn neighbouring_gaps_of_one_reason_are_one_entry_and_everything_passes() {
         let (items, items_in) = unbounded();
         let (onward, onward_in) = unbounded();
-        let gap = |first, why: &str| Item::Gap(Gap { first, count: 2, reason: GapReason::Corrupt(why.to_owned()) });
+        let gap =
+            |first, why: &str| Item::Gap(Gap { first, count: 2, reason: GapReason::Corrupt(why.to_owned()) });
         for item in [gap(0, "a"), gap(2, "a"), Item::Data(7), gap(5, "a"), gap(7, "b")] {
             items.send(item).unwrap();
         }
