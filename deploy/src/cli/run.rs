@@ -14,14 +14,8 @@ use crate::request::{RunRequest, StopFlag};
 /// Those of the run.
 pub(super) fn run(request: &RunRequest) -> anyhow::Result<Ending> {
     stop_on_ctrl_c(&request.stop)?;
-    let report = start(request)?;
+    let report = crate::pipeline::run(request.clone())?;
     conclude(&report, &request.out)
-}
-
-/// The one place where the command line meets the pipeline.
-fn start(request: &RunRequest) -> anyhow::Result<RunReport> {
-    let (set, _) = crate::open::open(request)?;
-    anyhow::bail!("{}: this build has no pipeline", set.master.display())
 }
 
 /// Lets the first Ctrl-C ask for an orderly end, and the second end at once.
