@@ -1,5 +1,7 @@
 //! The walls of the architecture: who may depend on whom, and how long a file may be.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,8 @@
 //! The goldens were made with numpy in complex128 over the full frequency plane, from the same counts. Bounds are those
 //! of float32 spectra: a phase of 2e-5 rad.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
