@@ -1,5 +1,7 @@
 //! The live stage behind the real encoder and resident: what it sends equals a reconstruction from the counts themselves.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
 use std::sync::Arc;
 
 use crossbeam_channel::unbounded;
