@@ -6,6 +6,8 @@
 mod transpose;
 
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
 mod tests;
 
 use lz4_flex::block::{compress_into, get_maximum_output_size};
