@@ -22,7 +22,7 @@ fn h5py_reads<T: Count>(python: &std::ffi::OsStr, rows: usize, cols: usize) {
         .map(|at| {
             T::try_from((at as u32).wrapping_mul(2_654_435_761) >> 7 & T::TYPE.marker()).unwrap_or_default()
         })
-        .map(|count| if Into::<u32>::into(count) % 3 == 0 { count } else { T::default() })
+        .map(|count| if Into::<u32>::into(count).is_multiple_of(3) { count } else { T::default() })
         .collect();
     let mut chunks = [Vec::new(), Vec::new()];
     encode_bslz4(&counts, &mut chunks[0]);

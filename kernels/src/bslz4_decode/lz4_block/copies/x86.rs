@@ -34,8 +34,8 @@ const fn strides<const ROWS: usize>(n: usize) -> [u8; ROWS] {
 
 static PERIODS_16: [[u8; 32]; 17] = periods();
 static STRIDES_16: [u8; 17] = strides(16);
-static PERIODS_32: [[u8; 32]; 33] = periods();
-static STRIDES_32: [u8; 33] = strides(32);
+static PERIODS_64: [[u8; 64]; 65] = periods();
+static STRIDES_64: [u8; 65] = strides(64);
 
 /// AVX2: vectors of 32 bytes, permutations of 16.
 pub(in super::super) struct Avx2;
@@ -89,23 +89,8 @@ impl Copies for Avx2 {
     }
 }
 
-/// AVX-512 with VBMI: permutations of 32 bytes, stores of 64 where a run is long.
+/// AVX-512 with VBMI: permutations of 64 bytes for long matches.
 pub(in super::super) struct Avx512;
-
-impl Avx512 {
-    /// The first 32 bytes of a match.
-    ///
-    /// # Safety
-    /// As [`Copies::short_match`].
-    #[inline(always)]
-    unsafe fn pattern(to: *mut u8, offset: usize) -> __m256i {
-        // SAFETY: the contract: 32 bytes are readable `offset` before `to`.
-        unsafe {
-            let order = _mm256_loadu_si256(PERIODS_32.as_ptr().add(offset.min(32)).cast());
-            _mm256_permutexvar_epi8(order, _mm256_loadu_si256(to.sub(offset).cast()))
-        }
-    }
-}
 
 impl Copies for Avx512 {
     #[inline(always)]
@@ -116,25 +101,23 @@ impl Copies for Avx512 {
 
     #[inline(always)]
     unsafe fn long_match(to: *mut u8, offset: usize, len: usize) {
-        // SAFETY: the contract; reads begin `offset` before a place already written, each write begins before `len` and is at most 64 bytes.
+        // SAFETY: the contract; reads begin `offset` before a place already written, each write of 64 bytes begins before `len`.
         unsafe {
-            if offset > 32 {
-                return copy_match::<32>(to, offset, len);
-            }
-            let pattern = Self::pattern(to, offset);
-            if 32 % offset == 0 {
-                let pattern = _mm512_broadcast_i64x4(pattern);
-                let mut place = 0;
-                while place < len {
-                    _mm512_storeu_si512(to.add(place).cast(), pattern);
-                    place += 64;
-                }
+            // The first 64 bytes, whatever the offset: for most matches that is all.
+            let near = offset.min(64);
+            let order = _mm512_loadu_si512(PERIODS_64.as_ptr().add(near).cast());
+            let pattern = _mm512_permutexvar_epi8(order, _mm512_loadu_si512(to.sub(offset).cast()));
+            _mm512_storeu_si512(to.cast(), pattern);
+            if len <= 64 {
                 return;
             }
-            let stride = usize::from(STRIDES_32[offset]);
-            let mut place = 0;
+            if offset > 64 {
+                return copy_match::<64>(to.add(64), offset, len - 64);
+            }
+            let stride = usize::from(STRIDES_64[near]);
+            let mut place = stride;
             while place < len {
-                _mm256_storeu_si256(to.add(place).cast(), pattern);
+                _mm512_storeu_si512(to.add(place).cast(), pattern);
                 place += stride;
             }
         }
