@@ -18,6 +18,8 @@ const SEGMENT_BITS: f64 = 16.0;
 /// Bits of the zeros behind the last count of a sparse segment, beyond what they carry.
 const TAIL_BITS: f64 = 3.0;
 
+/// Counts that a group must have before it is split.
+const EVENTS_TO_SPLIT: u64 = 12;
 /// By how much a model that codes every count must be shorter than one that codes runs of zeros: it is slower.
 const COUNT_BY_COUNT: f64 = 1.01;
 
@@ -27,11 +29,14 @@ pub(crate) type Segment = (Model, usize);
 /// Splits the pixels of a group, at least one, into segments; returns how many of `segments` are filled.
 pub(crate) fn choose(pixels: &[Stats], count_bytes: usize, segments: &mut [Segment; GROUP_PIXELS]) -> usize {
     let whole = pixels.iter().fold(Stats::NOTHING, |sum, pixel| sum.with(pixel));
-    let (whole_model, whole_bits) = best_model(&whole, count_bytes);
+    let (whole_model, whole_bits) = best_model(&whole, count_bytes, Search::Near);
     segments[0] = (whole_model, pixels.len());
+    if whole.events < EVENTS_TO_SPLIT {
+        return 1;
+    }
     // no split can save more than the difference to every pixel having its own model for nothing
-    let apart: f64 = pixels.iter().map(|pixel| best_model(pixel, count_bytes).1).sum();
-    if whole.events < 8 || whole_bits <= apart + SEGMENT_BITS {
+    let apart: f64 = pixels.iter().map(|pixel| best_model(pixel, count_bytes, Search::First).1).sum();
+    if whole_bits <= apart + SEGMENT_BITS {
         return 1;
     }
     // cheapest split of the first `end` pixels: bits, start and model of its last segment
@@ -41,7 +46,7 @@ pub(crate) fn choose(pixels: &[Stats], count_bytes: usize, segments: &mut [Segme
         best[end].0 = f64::INFINITY;
         for start in (0..end).rev() {
             stats = stats.with(&pixels[start]);
-            let (model, bits) = best_model(&stats, count_bytes);
+            let (model, bits) = best_model(&stats, count_bytes, Search::First);
             let bits = best[start].0 + bits + SEGMENT_BITS;
             if bits < best[end].0 {
                 best[end] = (bits, start, model);
@@ -59,8 +64,17 @@ pub(crate) fn choose(pixels: &[Stats], count_bytes: usize, segments: &mut [Segme
     GROUP_PIXELS - first
 }
 
+/// Which sparse tables are tried.
+#[derive(Clone, Copy)]
+enum Search {
+    /// The one of the nearest rate.
+    First,
+    /// Its neighbours too.
+    Near,
+}
+
 /// The model with the least estimated bits, and these.
-fn best_model(stats: &Stats, count_bytes: usize) -> (Model, f64) {
+fn best_model(stats: &Stats, count_bytes: usize, search: Search) -> (Model, f64) {
     if stats.events == 0 {
         return (Model::Zero, 0.0);
     }
@@ -77,7 +91,11 @@ fn best_model(stats: &Stats, count_bytes: usize) -> (Model, f64) {
     let rate = stats.events as f64 / stats.samples as f64;
     if rate < 0.75 {
         let near = nearest_sparse(stats.events, stats.samples);
-        for index in near.saturating_sub(1)..=(near + 1).min(SPARSE_TABLES - 1) {
+        let indices = match search {
+            Search::First => near..=near,
+            Search::Near => near.saturating_sub(1)..=(near + 1).min(SPARSE_TABLES - 1),
+        };
+        for index in indices {
             consider(Model::Sparse(index), sparse_bits(stats, index, count_bits));
         }
     }
@@ -110,7 +128,7 @@ fn sparse_bits(stats: &Stats, index: usize, count_bits: f64) -> f64 {
 
 /// The sparse table whose share of positions with a count is nearest to `events / samples`.
 fn nearest_sparse(events: u64, samples: u64) -> usize {
-    // share of positions with a count, 1 - exp(-rate), for every table; compared as share x 2^32
+    // share of positions with a count, 1 - exp(-rate), for every table
     static SHARES: LazyLock<[f64; SPARSE_TABLES]> = LazyLock::new(|| {
         std::array::from_fn(|index| 1.0 - 1.0 / crate::count_code::numbers::exp(sparse_rate(index)))
     });

@@ -278,8 +278,8 @@ fn span_starts<T>(frames: &[&FrameEvents<T>], num_spans: usize) -> Vec<u32> {
 /// Encodes spans one after the other; holds the work space.
 #[derive(Debug)]
 struct SpanEncoder<T: Packed> {
-    /// The events of each pixel, positions ascending, [`PIXEL_STRIDE`] places a pixel.
-    by_pixel: Vec<T::Event>,
+    /// The events of each pixel, positions ascending.
+    by_pixel: Vec<[T::Event; PIXEL_STRIDE]>,
     groups: GroupEncoder,
 }
 
@@ -290,7 +290,7 @@ const PIXEL_STRIDE: usize = INTERVAL + 16;
 impl<T: Packed> SpanEncoder<T> {
     fn new() -> Self {
         Self {
-            by_pixel: vec![T::Event::default(); SPAN_PIXELS * PIXEL_STRIDE],
+            by_pixel: vec![[T::Event::default(); PIXEL_STRIDE]; SPAN_PIXELS],
             groups: GroupEncoder::new(T::TYPE),
         }
     }
@@ -305,7 +305,7 @@ impl<T: Packed> SpanEncoder<T> {
             let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
             let group = &mut group[..(pixels - first).min(GROUP_PIXELS)];
             for (pixel, events) in (first..).zip(group.iter_mut()) {
-                *events = &self.by_pixel[pixel * PIXEL_STRIDE..][..usize::from(ends[pixel])];
+                *events = &self.by_pixel[pixel][..usize::from(ends[pixel])];
             }
             let start = out.bytes.len();
             let stats = self.groups.encode(group, frames.len(), &mut out.bytes);
@@ -322,15 +322,15 @@ impl<T: Packed> SpanEncoder<T> {
     /// Puts the events of a span into `by_pixel`; returns how many each pixel has.
     fn sort_by_pixel(&mut self, frames: &[(&[u8], &[T])], starts: &[u32]) -> [u16; SPAN_PIXELS] {
         let mut ends = [0_u16; SPAN_PIXELS];
+        let by_pixel = &mut self.by_pixel[..SPAN_PIXELS];
         let (starts, stops) = starts.split_at(frames.len());
         for (index, ((&(places, values), &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate()
         {
             let range = start as usize..stop as usize;
             for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
-                let end = &mut ends[usize::from(place)];
-                self.by_pixel[usize::from(place) * PIXEL_STRIDE + usize::from(*end)] =
-                    T::Event::new(index, value.into());
-                *end += 1;
+                let place = usize::from(place);
+                by_pixel[place][usize::from(ends[place])] = T::Event::new(index, value.into());
+                ends[place] += 1;
             }
         }
         ends

@@ -217,12 +217,11 @@ fn list_tokens<E: Event>(
     tokens: &mut Vec<Token>,
     written_out: &mut Vec<u32>,
 ) {
-    tokens.clear();
     written_out.clear();
-    // one token an event and one for every full run of zeros between them
+    // one token an event, and one for every full run of zeros between them
     let events: usize = pixels.iter().map(|events| events.len()).sum();
-    tokens.reserve(events + (pixels.len() * samples).div_ceil(SKIP_CELLS << shift) + 1);
-    let mut next = 0;
+    tokens.resize(events + (pixels.len() * samples).div_ceil(SKIP_CELLS << shift) + 1, 0);
+    let (mut used, mut next) = (0, 0);
     for (pixel, events) in pixels.iter().enumerate() {
         for event in *events {
             let place = pixel * samples + event.position();
@@ -230,7 +229,8 @@ fn list_tokens<E: Event>(
             next = place + 1;
             let mut cells = gap >> shift;
             while cells >= SKIP_CELLS {
-                tokens.push(OTHER as Token);
+                tokens[used] = OTHER as Token;
+                used += 1;
                 cells -= SKIP_CELLS;
             }
             let low = (gap & ((1 << shift) - 1)) as Token;
@@ -241,11 +241,13 @@ fn list_tokens<E: Event>(
                 token |= WRITTEN_OUT;
                 written_out.push(count);
             }
-            tokens.push(token);
+            tokens[used] = token;
+            used += 1;
         }
     }
     let skips = (pixels.len() * samples - next).div_ceil(SKIP_CELLS << shift);
-    tokens.resize(tokens.len() + skips, OTHER as Token);
+    tokens.truncate(used);
+    tokens.resize(used + skips, OTHER as Token);
 }
 
 /// Writes tokens, the last first.

@@ -101,6 +101,9 @@ mod x86 {
 
     use super::SPAN_PIXELS;
 
+    /// Counts by which memory is asked for ahead: a page, where the processor's own reading ahead stops.
+    const AHEAD: usize = 2048;
+
     /// The processor must have AVX-512 F, BW, VL and VBMI2.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")]
     pub(super) fn scan_u16_avx512(
@@ -116,6 +119,7 @@ mod x86 {
         let lanes = unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
         let mut found = 0;
         for block in 0..SPAN_PIXELS / 32 {
+            _mm_prefetch::<_MM_HINT_T0>(counts.as_ptr().wrapping_add(block * 32 + AHEAD).cast());
             // SAFETY: block < 8, so that the 32 counts from 32 block on lie inside the 256.
             let vector = unsafe { _mm512_loadu_si512(counts.as_ptr().add(block * 32).cast()) };
             let mask = _mm512_test_epi16_mask(vector, vector);

@@ -56,13 +56,17 @@ pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&[u64]>]) -> 
                 for (position, frame) in frames.iter().enumerate() {
                     match frame {
                         Some(tiles) => {
-                            for (col, &sum) in tiles[row * cols..(row + 1) * cols].iter().enumerate() {
-                                small.sums[col * small.stride + position] = sum;
-                                large.sums[col / RATIO * large.stride + position] += sum;
+                            let rows = small.sums.chunks_exact_mut(small.stride);
+                            for (&sum, small) in tiles[row * cols..(row + 1) * cols].iter().zip(rows) {
+                                small[position] = sum;
                             }
                         }
                         None => (0..cols).for_each(|col| small.sums[col * small.stride + position] = 0),
                     }
+                }
+                for (col, small) in small.sums.chunks_exact(small.stride).enumerate() {
+                    let large = &mut large.sums[col / RATIO * large.stride..][..large.stride];
+                    large.iter_mut().zip(small).for_each(|(large, &small)| *large += small);
                 }
                 small.pack(positions, &mut packed_small);
             }
