@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::group::{Event, GroupEncoder};
-use super::scan::{FrameEvents, SPAN_PIXELS, Scratch, scan_frame};
+use super::scan::{FrameEvents, SPAN_PIXELS, Scratch, ask_for, scan_frame};
 use super::tiles::pack_tiles;
 use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
 use crate::count_code::{
@@ -283,6 +283,9 @@ struct SpanEncoder<T: Packed> {
     groups: GroupEncoder,
 }
 
+/// Frames by which a span's events are asked for ahead: each frame's lie somewhere else in memory.
+const AHEAD: usize = 12;
+
 /// Places from one pixel to the next: a cache line more than an interval, since pixels 4096 bytes apart that fill at
 /// the same pace would all fall into the same cache set.
 const PIXEL_STRIDE: usize = INTERVAL + 16;
@@ -326,6 +329,12 @@ impl<T: Packed> SpanEncoder<T> {
         let (starts, stops) = starts.split_at(frames.len());
         for (index, ((&(places, values), &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate()
         {
+            if let (Some(&(places, values)), Some(&start)) =
+                (frames.get(index + AHEAD), starts.get(index + AHEAD))
+            {
+                ask_for(places, start as usize);
+                ask_for(values, start as usize);
+            }
             let range = start as usize..stop as usize;
             for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
                 let place = usize::from(place);

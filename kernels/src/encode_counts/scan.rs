@@ -35,6 +35,19 @@ impl<T: Count> Scratch<T> {
     }
 }
 
+/// Asks for the memory of an element, so that it is at hand when it is read.
+#[inline(always)]
+pub(crate) fn ask_for<T>(elements: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing, whatever the address; every x86-64 processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(elements.as_ptr().wrapping_add(index).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (elements, index);
+}
+
 /// Finds the counts of a frame that are not 0; replaces what `events` holds.
 ///
 /// # Panics

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::scan::ask_for;
 use crate::count_code::packed::{pack, width_of};
 use crate::sum_counts::{LARGE_TILE, TILE, large_tile_shape, tile_shape};
 use crate::types::DetectorShape;
@@ -16,7 +17,10 @@ pub struct PackedTiles {
     pub words: Vec<u32>,
 }
 
-/// Streams of some tiles, not packed yet, and those already packed.
+/// Frames by which tiles are asked for ahead: each frame's lie somewhere else in memory.
+const AHEAD: usize = 12;
+
+/// Streams of some tiles, not packed yet.
 struct Streams {
     /// `[tile][position]`, rows `stride` apart.
     sums: Vec<u64>,
@@ -54,6 +58,9 @@ pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&[u64]>]) -> 
             large.sums.fill(0);
             for row in large_row * RATIO..((large_row + 1) * RATIO).min(rows) {
                 for (position, frame) in frames.iter().enumerate() {
+                    if let Some(Some(tiles)) = frames.get(position + AHEAD) {
+                        (row * cols..(row + 1) * cols).step_by(8).for_each(|tile| ask_for(tiles, tile));
+                    }
                     match frame {
                         Some(tiles) => {
                             let rows = small.sums.chunks_exact_mut(small.stride);
