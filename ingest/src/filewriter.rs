@@ -8,7 +8,6 @@
 //! temporary name and synced; the data files are named first and the master last, so that a master that can be seen
 //! belongs to a whole set, whatever happened in between. Read [`FilewriterSet`] first.
 
-mod checksum;
 mod chunk_index;
 mod error;
 mod master;

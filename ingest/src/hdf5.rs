@@ -8,6 +8,7 @@
 mod attribute;
 mod btree1;
 mod btree2;
+pub(crate) mod checksum;
 mod chunk_arrays;
 mod chunk_index;
 mod cursor;
@@ -21,7 +22,7 @@ mod storage;
 mod superblock;
 mod value;
 
-pub use chunk_index::ChunkLocation;
+pub use chunk_index::{ChunkIndex, ChunkLocation};
 pub use dataset::{Dataset, Filter, filter_id};
 pub use error::Hdf5Error;
 pub use group::{Link, LinkTarget};

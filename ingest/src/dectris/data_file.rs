@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 
-use crate::hdf5::{ByteOrder, Dataset, ElementType, File, Filter, Hdf5Error, filter_id};
+use crate::hdf5::{ByteOrder, ChunkLocation, Dataset, ElementType, File, Filter, Hdf5Error, filter_id};
 use crate::source::StoredFrame;
 
 /// What all files of a set have in common.
@@ -65,7 +65,7 @@ impl DataFile {
         let (num_frames, detector) = frames_shape(&dataset, path)?;
         let count_type = count_type(&dataset)?;
         let encoding = encoding(dataset.filters(), count_type)?;
-        let frames = locate(&dataset, num_frames, detector, count_type)?;
+        let (frames, problems) = locate(&dataset, num_frames, detector, count_type)?;
         let number = |name| file.attribute(path, name).ok().flatten().and_then(|value| value.unsigned());
         let mut found = Self {
             path: file.path().to_path_buf(),
@@ -77,17 +77,17 @@ impl DataFile {
             file_bytes: file.num_bytes(),
             kind: Some((detector, count_type, encoding)),
         };
-        found.note_problems(number("image_nr_high"));
+        found.note_problems(problems, number("image_nr_high"));
         Ok(found)
     }
 
     /// Problems that leave some frames usable.
-    fn note_problems(&mut self, image_nr_high: Option<u64>) {
+    fn note_problems(&mut self, mut problems: Vec<String>, image_nr_high: Option<u64>) {
         let unwritten = self.frames.iter().filter(|frame| frame.bytes == 0).count();
         let beyond = self.frames.len() as u64 - unwritten as u64 - self.frames_present();
-        let mut problems = Vec::new();
         if unwritten > 0 {
-            problems.push(format!("{unwritten} of {} frames were never written", self.num_frames));
+            let which = if problems.is_empty() { "were never written" } else { "cannot be found in it" };
+            problems.push(format!("{unwritten} of {} frames {which}", self.num_frames));
         }
         if beyond > 0 {
             problems.push(format!("cut short: {beyond} of {} frames lie beyond its end", self.num_frames));
@@ -215,13 +215,13 @@ fn encoding(filters: &[Filter], count_type: CountType) -> Result<Encoding, Hdf5E
     }
 }
 
-/// Where every frame lies.
+/// Where every frame lies, and what is wrong with some of them.
 fn locate(
     dataset: &Dataset<'_>,
     num_frames: u64,
     detector: DetectorShape,
     count_type: CountType,
-) -> Result<Vec<StoredFrame>, Hdf5Error> {
+) -> Result<(Vec<StoredFrame>, Vec<String>), Hdf5Error> {
     let frame_bytes = (detector.pixels() * count_type.bytes()) as u64;
     if let Some((start, bytes)) = dataset.contiguous() {
         if bytes / frame_bytes < num_frames {
@@ -232,7 +232,7 @@ fn locate(
         }
         let at =
             |frame| StoredFrame { offset: start.saturating_add(frame * frame_bytes), bytes: frame_bytes };
-        return Ok((0..num_frames).map(at).collect());
+        return Ok(((0..num_frames).map(at).collect(), Vec::new()));
     }
     let expected: &[u64] = match dataset.shape().len() {
         3 => &[1, detector.rows as u64, detector.cols as u64],
@@ -244,14 +244,25 @@ fn locate(
             format!("{:?}, expected one frame a chunk, {expected:?}", dataset.chunk_shape()),
         ));
     }
-    let index = dataset.chunk_index()?;
-    let filtered = !dataset.filters().is_empty();
+    let index = dataset.chunk_index_salvaged()?;
+    let mut problems = Vec::new();
+    if let Some(first) = index.flaws.first() {
+        let more = match index.flaws.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        problems.push(format!("its list of frames is damaged: {first}{more}"));
+    }
     // A chunk that skipped its filter is stored plain; the decoder is told one encoding for all, so it cannot be read.
-    Ok(index
-        .into_iter()
-        .map(|chunk| StoredFrame {
-            offset: chunk.offset,
-            bytes: if filtered && chunk.filter_mask != 0 { 0 } else { chunk.bytes },
-        })
-        .collect())
+    let filtered = !dataset.filters().is_empty();
+    let plain = |chunk: &ChunkLocation| filtered && chunk.filter_mask != 0;
+    let num_plain = index.chunks.iter().filter(|chunk| plain(chunk)).count();
+    if num_plain > 0 {
+        problems.push(format!("{num_plain} frames say that they are not compressed as the others are"));
+    }
+    let frame = |chunk: ChunkLocation| StoredFrame {
+        offset: chunk.offset,
+        bytes: if plain(&chunk) { 0 } else { chunk.bytes },
+    };
+    Ok((index.chunks.into_iter().map(frame).collect(), problems))
 }

@@ -1,9 +1,9 @@
 //! Groups and datasets as HDF5 objects: version 2 object headers with link messages, inside a superblock of version 2
 //! (HDF5 file format specification 3.0, II.A "Superblock", IV.A.1.b "Version 2 object header"). HDF5 1.8 and later read it.
 
-use super::checksum::lookup3;
 use super::error::FilewriterError;
 use super::value::{Element, Value, dataspace};
+use crate::hdf5::checksum::lookup3;
 
 /// Bytes of the superblock, the first of every file.
 pub(super) const SUPERBLOCK_BYTES: usize = 48;

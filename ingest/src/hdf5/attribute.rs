@@ -13,8 +13,9 @@ pub(super) fn read(storage: &Storage, address: u64, name: &str) -> Result<Option
     let messages = object_header::read(storage, address)?;
     for message in &messages {
         match message.kind {
-            kind::ATTRIBUTE if !message.shared => {
-                if let Some(value) = named(storage, message, name)? {
+            kind::ATTRIBUTE => {
+                let message = object_header::resolve(storage, message)?;
+                if let Some(value) = named(storage, &message, name)? {
                     return Ok(Some(value));
                 }
             }
@@ -41,13 +42,14 @@ fn dense(storage: &Storage, message: &Message, name: &str) -> Result<Option<Valu
         return Ok(None);
     }
     let heap = FractalHeap::read(storage, heap)?;
-    for record in btree2::read(storage, index)?.iter() {
+    for record in btree2::read(storage, index, &mut Err)?.iter() {
         let Some(id) = record.get(..8) else {
             return Err(cursor
                 .damaged(format!("got attribute records of {} bytes, expected at least 8", record.len())));
         };
         let data = heap.object(id)?;
-        let message = Message { kind: kind::ATTRIBUTE, shared: false, address: index, data };
+        let message =
+            Message { kind: kind::ATTRIBUTE, shared: false, essential: false, address: index, data };
         if let Some(value) = named(storage, &message, name)? {
             return Ok(Some(value));
         }
@@ -75,13 +77,13 @@ fn named(storage: &Storage, message: &Message, name: &str) -> Result<Option<Valu
     }
     let address = message.address + cursor.position() as u64;
     let part = |kind, shared, data: &[u8]| {
-        let part = Message { kind, shared, address, data: data.to_vec() };
+        let part = Message { kind, shared, essential: false, address, data: data.to_vec() };
         object_header::resolve(storage, &part)
     };
     let datatype = part(kind::DATATYPE, version > 1 && flags & 1 != 0, cursor.take(padded(sizes[1]))?)?;
     let dataspace = part(kind::DATASPACE, version > 1 && flags & 2 != 0, cursor.take(padded(sizes[2]))?)?;
     let element = messages::element_type(storage, &datatype)?;
-    let shape = messages::shape(storage, &dataspace)?;
+    let shape = messages::extent(storage, &dataspace)?.shape;
     let bytes = dataset::num_bytes(storage, element, &shape)?;
     let data = cursor.take(bytes)?;
     value::decode(storage, element, shape, data).map(Some)

@@ -1,5 +1,6 @@
 //! Version 2 B-trees: link names, attribute names, chunks. All records, in order.
 
+use super::btree1::OnFlaw;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
@@ -25,12 +26,12 @@ impl Records {
 
 struct Tree<'a> {
     storage: &'a Storage,
-    node_bytes: u64,
     record_bytes: usize,
     /// By level: most records a node holds, and bytes that count the records below a node.
     levels: Vec<Level>,
     bytes: Vec<u8>,
     most_bytes: u64,
+    flaw: &'a mut OnFlaw<'a>,
 }
 
 struct Level {
@@ -43,10 +44,15 @@ fn width(limit: u64) -> usize {
     (limit.max(1).ilog2() / 8 + 1) as usize
 }
 
-/// Reads every record of the tree at `address`.
-pub(super) fn read(storage: &Storage, address: u64) -> Result<Records, Hdf5Error> {
+/// Reads every record of the tree at `address`; what is wrong with a node below the root goes to `flaw`.
+pub(super) fn read<'a>(
+    storage: &'a Storage,
+    address: u64,
+    flaw: &'a mut OnFlaw<'a>,
+) -> Result<Records, Hdf5Error> {
     let offset_bytes = u64::from(storage.offset_bytes);
-    let head = storage.read("B-tree", address, 22 + offset_bytes + u64::from(storage.length_bytes))?;
+    let head =
+        storage.read_checked("B-tree", address, 22 + offset_bytes + u64::from(storage.length_bytes))?;
     let mut cursor = storage.cursor("B-tree", address, &head);
     cursor.signature(b"BTHD")?;
     cursor.skip(1)?;
@@ -64,11 +70,11 @@ pub(super) fn read(storage: &Storage, address: u64) -> Result<Records, Hdf5Error
     }
     let mut tree = Tree {
         storage,
-        node_bytes,
         record_bytes,
         levels: levels(node_bytes, record_bytes as u64, depth, offset_bytes),
         bytes: Vec::new(),
         most_bytes: storage.num_bytes(),
+        flaw,
     };
     if root != UNDEFINED && root_records > 0 {
         tree.node(root, u64::from(root_records), depth)?;
@@ -96,14 +102,21 @@ fn levels(node_bytes: u64, record_bytes: u64, depth: u16, offset_bytes: u64) -> 
 
 impl Tree<'_> {
     fn node(&mut self, address: u64, num_records: u64, level: u16) -> Result<(), Hdf5Error> {
-        let bytes = self.storage.read("B-tree node", address, self.node_bytes)?;
+        let most = self.levels.get(usize::from(level)).map_or(0, |level| level.most_records);
+        if num_records > most {
+            let why = format!("got {num_records} records in a node, at most {most} fit");
+            return Err(Hdf5Error::Damaged { what: "B-tree node", address, why });
+        }
+        let count_width = width(self.levels[0].most_records);
+        let total_width = self.levels[usize::from(level)].total_width;
+        let pointer = u64::from(self.storage.offset_bytes) + (count_width + total_width) as u64;
+        let pointers = if level == 0 { 0 } else { (num_records + 1) * pointer };
+        // The checksum stands behind what is used; the rest of the node is unused.
+        let used = 6 + num_records * self.record_bytes as u64 + pointers + 4;
+        let bytes = self.storage.read_checked("B-tree node", address, used)?;
         let mut cursor = self.storage.cursor("B-tree node", address, &bytes);
         cursor.signature(if level == 0 { b"BTLF" } else { b"BTIN" })?;
         cursor.skip(2)?;
-        let most = self.levels.get(usize::from(level)).map_or(0, |level| level.most_records);
-        if num_records > most {
-            return Err(cursor.damaged(format!("got {num_records} records in a node, at most {most} fit")));
-        }
         let records = cursor.take(num_records as usize * self.record_bytes)?;
         if self.bytes.len() as u64 > self.most_bytes {
             return Err(cursor.damaged("more records than the file could hold"));
@@ -112,13 +125,13 @@ impl Tree<'_> {
             self.bytes.extend_from_slice(records);
             return Ok(());
         }
-        let count_width = width(self.levels[0].most_records);
-        let total_width = self.levels[usize::from(level)].total_width;
         for child in 0..=num_records as usize {
             let below = cursor.offset()?;
             let below_records = cursor.uint(count_width)?;
             cursor.skip(total_width)?;
-            self.node(below, below_records, level - 1)?;
+            if let Err(error) = self.node(below, below_records, level - 1) {
+                (self.flaw)(error)?;
+            }
             if let Some(record) = records.chunks_exact(self.record_bytes).nth(child) {
                 self.bytes.extend_from_slice(record);
             }

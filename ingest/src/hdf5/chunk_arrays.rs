@@ -1,11 +1,25 @@
-//! Chunk indices that are arrays: fixed (extent known) and extensible (one unlimited axis).
+//! Chunk indices that are arrays: fixed (extent known) and extensible (one unlimited axis). Every block has a checksum.
 
+use super::btree1::OnFlaw;
 use super::cursor::Cursor;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
 /// Takes a chunk's number, address, bytes and filter mask.
 type Put<'a> = dyn FnMut(u64, u64, u64, u32) + 'a;
+
+/// Where the elements of an array go, and what is wrong with parts of it.
+pub(super) struct Sink<'a> {
+    pub(super) put: &'a mut Put<'a>,
+    pub(super) flaw: &'a mut OnFlaw<'a>,
+}
+
+impl Sink<'_> {
+    /// Hands an error to `flaw`, which decides whether the rest is read.
+    fn keep_on(&mut self, done: Result<(), Hdf5Error>) -> Result<(), Hdf5Error> {
+        done.or_else(|error| (self.flaw)(error))
+    }
+}
 
 /// How one element of an array says where its chunk lies.
 #[derive(Clone, Copy)]
@@ -16,79 +30,82 @@ struct Element {
     chunk_bytes: u64,
 }
 
-/// Elements of a block: the number of the first, how many, and how many make a page.
+/// Elements of a block: the number of the first, and how many.
 #[derive(Clone, Copy)]
 struct Span {
     first: u64,
     count: u64,
-    page: u64,
 }
 
 impl Element {
-    fn new(storage: &Storage, bytes: u8, filtered: bool, chunk_bytes: u64) -> Result<Self, Hdf5Error> {
+    fn new(
+        cursor: &Cursor<'_>,
+        bytes: u8,
+        filtered: bool,
+        chunk_bytes: u64,
+        offset_bytes: u8,
+    ) -> Result<Self, Hdf5Error> {
         let bytes = usize::from(bytes);
-        let fixed = usize::from(storage.offset_bytes) + if filtered { 4 } else { 0 };
+        let fixed = usize::from(offset_bytes) + if filtered { 4 } else { 0 };
         match bytes.checked_sub(fixed) {
             Some(size_width) if size_width <= 8 && (filtered || size_width == 0) => {
                 Ok(Self { bytes, size_width, filtered, chunk_bytes })
             }
-            _ => Err(Hdf5Error::Damaged {
-                what: "chunk array",
-                address: 0,
-                why: format!("got elements of {bytes} bytes, expected {fixed} to {}", fixed + 8),
-            }),
+            _ => {
+                Err(cursor
+                    .damaged(format!("got elements of {bytes} bytes, expected {fixed} to {}", fixed + 8)))
+            }
         }
     }
 
-    /// Reads `count` elements, the first of which is chunk `first`.
-    fn read(
-        self,
-        cursor: &mut Cursor<'_>,
-        first: u64,
-        count: u64,
-        put: &mut Put<'_>,
-    ) -> Result<(), Hdf5Error> {
-        for number in first..first.saturating_add(count) {
+    /// Reads the elements of a span.
+    fn read(self, cursor: &mut Cursor<'_>, span: Span, sink: &mut Sink<'_>) -> Result<(), Hdf5Error> {
+        for number in span.first..span.first.saturating_add(span.count) {
             let offset = cursor.offset()?;
-            if self.filtered {
-                let bytes = cursor.uint(self.size_width)?;
-                let mask = cursor.u32()?;
-                put(number, offset, bytes, mask);
-            } else {
-                put(number, offset, self.chunk_bytes, 0);
-            }
+            let (bytes, mask) = match self.filtered {
+                true => (cursor.uint(self.size_width)?, cursor.u32()?),
+                false => (self.chunk_bytes, 0),
+            };
+            (sink.put)(number, offset, bytes, mask);
         }
         Ok(())
     }
 
-    /// Reads a block of `count` elements that starts at `address`, page by page when it is longer than a page.
-    fn read_block(
+    /// Reads pages of `page` elements, each with its checksum; `initialised` has a bit for each that was ever written.
+    fn read_pages(
         self,
         storage: &Storage,
         address: u64,
-        Span { first, count, page }: Span,
-        initialised: Option<&[u8]>,
-        put: &mut Put<'_>,
+        span: Span,
+        page: u64,
+        initialised: &[u8],
+        sink: &mut Sink<'_>,
     ) -> Result<(), Hdf5Error> {
         let width = self.bytes as u64;
-        if count <= page {
-            let bytes = storage.read("chunk array", address, count.saturating_mul(width))?;
-            return self.read(&mut storage.cursor("chunk array", address, &bytes), first, count, put);
-        }
-        for (number, start) in (0..count).step_by(page as usize).enumerate() {
-            let in_page = page.min(count - start);
-            let there = initialised.is_none_or(|bits| {
-                bits.get(number / 8).is_some_and(|byte| byte >> (7 - number % 8) & 1 == 1)
-            });
-            if there {
-                let at =
-                    address.saturating_add(start.saturating_mul(width)).saturating_add(4 * number as u64);
-                let bytes = storage.read("chunk array page", at, in_page * width)?;
-                self.read(&mut storage.cursor("chunk array page", at, &bytes), first + start, in_page, put)?;
+        for (number, start) in (0..span.count).step_by(page as usize).enumerate() {
+            if initialised.get(number / 8).is_none_or(|byte| byte >> (7 - number % 8) & 1 == 0) {
+                continue;
             }
+            let count = page.min(span.count - start);
+            let at = address.saturating_add(start.saturating_mul(width)).saturating_add(4 * number as u64);
+            let done = storage.read_checked("chunk array page", at, count * width + 4).and_then(|bytes| {
+                let mut cursor = storage.cursor("chunk array page", at, &bytes);
+                self.read(&mut cursor, Span { first: span.first + start, count }, sink)
+            });
+            sink.keep_on(done)?;
         }
         Ok(())
     }
+}
+
+/// Reads the version and the owner of a block and checks them.
+fn check_owner(cursor: &mut Cursor<'_>, owner: u64) -> Result<(), Hdf5Error> {
+    cursor.skip(2)?; // version, client
+    let got = cursor.offset()?;
+    if got == owner {
+        return Ok(());
+    }
+    Err(cursor.damaged(format!("got a block of the array at {got}, expected one of that at {owner}")))
 }
 
 fn page_elements(cursor: &Cursor<'_>, bits: u8) -> Result<u64, Hdf5Error> {
@@ -104,14 +121,15 @@ pub(super) fn fixed(
     address: u64,
     chunk_bytes: u64,
     filtered: bool,
-    put: &mut Put<'_>,
+    sink: &mut Sink<'_>,
 ) -> Result<(), Hdf5Error> {
     let (offset_bytes, length_bytes) = (u64::from(storage.offset_bytes), u64::from(storage.length_bytes));
-    let head = storage.read("fixed array", address, 8 + length_bytes + offset_bytes)?;
+    let head = storage.read_checked("fixed array", address, 12 + length_bytes + offset_bytes)?;
     let mut cursor = storage.cursor("fixed array", address, &head);
     cursor.signature(b"FAHD")?;
     cursor.skip(2)?;
-    let element = Element::new(storage, cursor.u8()?, filtered, chunk_bytes)?;
+    let element_bytes = cursor.u8()?;
+    let element = Element::new(&cursor, element_bytes, filtered, chunk_bytes, storage.offset_bytes)?;
     let bits = cursor.u8()?;
     let page = page_elements(&cursor, bits)?;
     let count = cursor.length()?;
@@ -120,27 +138,35 @@ pub(super) fn fixed(
         return Ok(());
     }
     let head_bytes = 6 + offset_bytes;
-    let head = storage.read("fixed array block", block, head_bytes)?;
-    storage.cursor("fixed array block", block, &head).signature(b"FADB")?;
-    let span = Span { first: 0, count, page };
-    if count <= page {
-        return element.read_block(storage, block + head_bytes, span, None, put);
+    let span = Span { first: 0, count };
+    let paged = count > page;
+    // The checksum of the block covers its elements, or where those are in pages the bits that say which are there.
+    let covered =
+        if paged { count.div_ceil(page).div_ceil(8) } else { count.saturating_mul(element.bytes as u64) };
+    let all = head_bytes.saturating_add(covered).saturating_add(4);
+    let body = storage.read_checked("fixed array block", block, all)?;
+    let mut cursor = storage.cursor("fixed array block", block, &body);
+    cursor.signature(b"FADB")?;
+    check_owner(&mut cursor, address)?;
+    if !paged {
+        return element.read(&mut cursor, span, sink);
     }
-    let bitmap_bytes = count.div_ceil(page).div_ceil(8);
-    let bitmap = storage.read("fixed array block", block + head_bytes, bitmap_bytes)?;
-    // Behind the bitmap stands a checksum, then the pages.
-    element.read_block(storage, block + head_bytes + bitmap_bytes + 4, span, Some(&bitmap), put)
+    let initialised = cursor.take(covered as usize)?;
+    element.read_pages(storage, block.saturating_add(all), span, page, initialised, sink)
 }
 
 /// The shape of an extensible array, derived from its header.
 struct Extensible<'a> {
     storage: &'a Storage,
+    address: u64,
     element: Element,
-    /// Bytes of a data block's own position.
+    /// Bytes of a block's own position.
     position_bytes: u64,
     page: u64,
     min_block: u64,
     num_elements: u64,
+    /// Number of the element behind those of the index block: positions count from there.
+    in_index: u64,
 }
 
 impl Extensible<'_> {
@@ -151,29 +177,73 @@ impl Extensible<'_> {
         (1u64.checked_shl(number / 2).unwrap_or(u64::MAX), elements)
     }
 
-    /// A data block that holds `count` elements from `first` on.
+    /// Signature, version, client, owner and position.
+    fn head_bytes(&self) -> u64 {
+        6 + u64::from(self.storage.offset_bytes) + self.position_bytes
+    }
+
+    fn check_position(&self, cursor: &mut Cursor<'_>, first: u64) -> Result<(), Hdf5Error> {
+        check_owner(cursor, self.address)?;
+        let (got, expected) = (cursor.uint(self.position_bytes as usize)?, first - self.in_index);
+        if got == expected {
+            return Ok(());
+        }
+        Err(cursor.damaged(format!("got a block of elements from {got} on, expected from {expected} on")))
+    }
+
+    /// A data block with the elements of a span.
     fn data_block(
         &self,
         address: u64,
-        first: u64,
-        count: u64,
-        initialised: Option<&[u8]>,
-        put: &mut Put<'_>,
+        span: Span,
+        initialised: &[u8],
+        sink: &mut Sink<'_>,
     ) -> Result<(), Hdf5Error> {
-        if address == UNDEFINED || first >= self.num_elements {
+        if address == UNDEFINED || span.first >= self.num_elements {
             return Ok(());
         }
-        let head_bytes = 6 + u64::from(self.storage.offset_bytes) + self.position_bytes;
-        let head = self.storage.read("array data block", address, head_bytes)?;
-        self.storage.cursor("array data block", address, &head).signature(b"EADB")?;
-        let paged = if count > self.page { 4 } else { 0 }; // the head of a paged block has its own checksum
-        self.element.read_block(
-            self.storage,
-            address + head_bytes + paged,
-            Span { first, count, page: self.page },
-            initialised,
-            put,
-        )
+        let paged = span.count > self.page;
+        let covered = if paged { 0 } else { span.count.saturating_mul(self.element.bytes as u64) };
+        let all = self.head_bytes().saturating_add(covered).saturating_add(4);
+        let body = self.storage.read_checked("array data block", address, all)?;
+        let mut cursor = self.storage.cursor("array data block", address, &body);
+        cursor.signature(b"EADB")?;
+        check_owner(&mut cursor, self.address)?;
+        // The library counts the positions of blocks named in the index block otherwise than those of others: not checked.
+        cursor.skip(self.position_bytes as usize)?;
+        if !paged {
+            return self.element.read(&mut cursor, span, sink);
+        }
+        self.element.read_pages(self.storage, address.saturating_add(all), span, self.page, initialised, sink)
+    }
+
+    /// A super block: `blocks` data blocks of `count` elements each, from `first` on.
+    fn read_super_block(
+        &self,
+        address: u64,
+        first: u64,
+        (blocks, count): (u64, u64),
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Hdf5Error> {
+        if address == UNDEFINED {
+            return Ok(());
+        }
+        let offset_bytes = u64::from(self.storage.offset_bytes);
+        let bitmap = if count > self.page { (count / self.page).div_ceil(8) } else { 0 };
+        let pointers = blocks.saturating_mul(bitmap + offset_bytes);
+        let all = self.head_bytes().saturating_add(pointers).saturating_add(4);
+        let body = self.storage.read_checked("array super block", address, all)?;
+        let mut cursor = self.storage.cursor("array super block", address, &body);
+        cursor.signature(b"EASB")?;
+        self.check_position(&mut cursor, first)?;
+        let bitmaps = cursor.take((blocks * bitmap) as usize)?;
+        for number in 0..blocks {
+            let bits = bitmaps.get((number * bitmap) as usize..((number + 1) * bitmap) as usize);
+            let span = Span { first: first.saturating_add(number.saturating_mul(count)), count };
+            let done = self.data_block(cursor.offset()?, span, bits.unwrap_or_default(), sink);
+            sink.keep_on(done)?;
+        }
+        Ok(())
     }
 }
 
@@ -183,14 +253,15 @@ pub(super) fn extensible(
     address: u64,
     chunk_bytes: u64,
     filtered: bool,
-    put: &mut Put<'_>,
+    sink: &mut Sink<'_>,
 ) -> Result<(), Hdf5Error> {
     let (offset_bytes, length_bytes) = (u64::from(storage.offset_bytes), u64::from(storage.length_bytes));
-    let head = storage.read("extensible array", address, 12 + 6 * length_bytes + offset_bytes)?;
+    let head = storage.read_checked("extensible array", address, 16 + 6 * length_bytes + offset_bytes)?;
     let mut cursor = storage.cursor("extensible array", address, &head);
     cursor.signature(b"EAHD")?;
     cursor.skip(2)?;
-    let element = Element::new(storage, cursor.u8()?, filtered, chunk_bytes)?;
+    let element_bytes = cursor.u8()?;
+    let element = Element::new(&cursor, element_bytes, filtered, chunk_bytes, storage.offset_bytes)?;
     let element_bits = cursor.u8()?;
     let in_index = u64::from(cursor.u8()?);
     let min_block = u64::from(cursor.u8()?);
@@ -212,17 +283,18 @@ pub(super) fn extensible(
         return Ok(());
     }
     let position_bytes = u64::from(element_bits.div_ceil(8));
-    let array = Extensible { storage, element, position_bytes, page, min_block, num_elements };
+    let array =
+        Extensible { storage, address, element, position_bytes, page, min_block, num_elements, in_index };
     let direct_supers = 2 * min_pointers.ilog2();
     let num_supers = 1 + u32::from(element_bits).saturating_sub(min_block.ilog2());
     let direct_blocks = 2 * (min_pointers - 1);
     let pointers = direct_blocks + u64::from(num_supers.saturating_sub(direct_supers));
-    let bytes = 6 + offset_bytes + in_index * element.bytes as u64 + pointers * offset_bytes;
-    let block = storage.read("array index block", index_block, bytes)?;
+    let bytes = 6 + offset_bytes + in_index * element.bytes as u64 + pointers * offset_bytes + 4;
+    let block = storage.read_checked("array index block", index_block, bytes)?;
     let mut cursor = storage.cursor("array index block", index_block, &block);
     cursor.signature(b"EAIB")?;
-    cursor.skip(2 + offset_bytes as usize)?;
-    element.read(&mut cursor, 0, in_index, put)?;
+    check_owner(&mut cursor, address)?;
+    element.read(&mut cursor, Span { first: 0, count: in_index }, sink)?;
     let mut first = in_index;
     for number in 0..num_supers {
         if first >= num_elements {
@@ -230,45 +302,16 @@ pub(super) fn extensible(
         }
         let (blocks, count) = array.super_block(number);
         if number < direct_supers {
-            for _ in 0..blocks {
-                array.data_block(cursor.offset()?, first, count, None, put)?;
-                first = first.saturating_add(count);
+            for block in 0..blocks {
+                let span = Span { first: first.saturating_add(block * count), count };
+                let done = array.data_block(cursor.offset()?, span, &[], sink);
+                sink.keep_on(done)?;
             }
         } else {
-            let super_block = cursor.offset()?;
-            read_super_block(&array, super_block, first, blocks, count, put)?;
-            first = first.saturating_add(blocks.saturating_mul(count));
+            let done = array.read_super_block(cursor.offset()?, first, (blocks, count), sink);
+            sink.keep_on(done)?;
         }
-    }
-    Ok(())
-}
-
-fn read_super_block(
-    array: &Extensible<'_>,
-    address: u64,
-    mut first: u64,
-    blocks: u64,
-    count: u64,
-    put: &mut Put<'_>,
-) -> Result<(), Hdf5Error> {
-    if address == UNDEFINED {
-        return Ok(());
-    }
-    let storage = array.storage;
-    let offset_bytes = u64::from(storage.offset_bytes);
-    let head = 6 + offset_bytes + array.position_bytes;
-    let bitmap = if count > array.page { (count / array.page).div_ceil(8) } else { 0 };
-    let bytes = head.saturating_add(blocks.saturating_mul(bitmap + offset_bytes));
-    let block = storage.read("array super block", address, bytes)?;
-    let mut cursor = storage.cursor("array super block", address, &block);
-    cursor.signature(b"EASB")?;
-    cursor.skip((head - 4) as usize)?;
-    let bitmaps = cursor.take((blocks * bitmap) as usize)?;
-    for number in 0..blocks {
-        let bits = bitmaps.get((number * bitmap) as usize..((number + 1) * bitmap) as usize);
-        let initialised = bits.filter(|bits| !bits.is_empty());
-        array.data_block(cursor.offset()?, first, count, initialised, put)?;
-        first = first.saturating_add(count);
+        first = first.saturating_add(blocks.saturating_mul(count));
     }
     Ok(())
 }

@@ -4,9 +4,10 @@ use std::io::Read;
 
 use kernels::bslz4_decode::{Encoding, decode_frame};
 
-use super::chunk_index::{self, ChunkLocation};
+use super::checksum::fletcher32;
+use super::chunk_index::{self, ChunkIndex, ChunkLocation, Grid};
 use super::error::Hdf5Error;
-use super::messages::{self, ElementType, Layout};
+use super::messages::{self, ElementType, Extent, Layout};
 use super::object_header::{self, kind};
 use super::storage::{Storage, UNDEFINED};
 use super::value::{self, Value};
@@ -42,22 +43,27 @@ pub struct Filter {
 pub struct Dataset<'a> {
     storage: &'a Storage,
     path: String,
-    shape: Vec<u64>,
+    extent: Extent,
     element: ElementType,
     layout: Layout,
     filters: Vec<Filter>,
+    /// The value of elements never written, as stored; None is zero.
+    fill: Option<Vec<u8>>,
 }
 
 /// Bytes of all elements of a shape, bounded.
 pub(super) fn num_bytes(storage: &Storage, element: ElementType, shape: &[u64]) -> Result<usize, Hdf5Error> {
+    // Deflate shrinks at most 1032 times, bitshuffle with LZ4 less: so the file bounds what it can hold.
+    let by_file = usize::try_from(storage.num_bytes().saturating_mul(1100)).unwrap_or(usize::MAX);
+    let most = MOST_WHOLE_BYTES.min(by_file.saturating_add(1 << 16));
     shape
         .iter()
         .try_fold(element.bytes(storage.offset_bytes) as u64, |bytes, &axis| bytes.checked_mul(axis))
         .and_then(|bytes| usize::try_from(bytes).ok())
-        .filter(|&bytes| bytes <= MOST_WHOLE_BYTES)
+        .filter(|&bytes| bytes <= most)
         .ok_or_else(|| Hdf5Error::Unsupported {
             what: "reading a dataset whole",
-            got: format!("shape {shape:?}, more than {MOST_WHOLE_BYTES} bytes"),
+            got: format!("shape {shape:?}, more than {most} bytes from a file of {}", storage.num_bytes()),
         })
 }
 
@@ -76,19 +82,29 @@ impl<'a> Dataset<'a> {
             Some(message) => messages::filters(storage, &message)?,
             None => Vec::new(),
         };
+        if find(kind::EXTERNAL_FILES)?.is_some() {
+            let got = format!("{path}, whose values lie in other files that are not HDF5");
+            return Err(Hdf5Error::Unsupported { what: "external storage", got });
+        }
+        let fill = match find(kind::FILL_VALUE)? {
+            Some(message) => Some(message),
+            None => find(kind::OLD_FILL_VALUE)?,
+        };
+        let fill = fill.map(|message| messages::fill_value(storage, &message)).transpose()?.flatten();
         Ok(Self {
             storage,
             path: path.to_owned(),
-            shape: messages::shape(storage, &shape)?,
+            extent: messages::extent(storage, &shape)?,
             element: messages::element_type(storage, &element)?,
             layout: messages::layout(storage, &layout)?,
             filters,
+            fill,
         })
     }
 
     /// The shape, slowest axis first; empty for a scalar.
     pub fn shape(&self) -> &[u64] {
-        &self.shape
+        &self.extent.shape
     }
 
     /// What one element is.
@@ -125,19 +141,37 @@ impl<'a> Dataset<'a> {
     /// [`Hdf5Error::Damaged`] and [`Hdf5Error::Outside`] when the index is not whole; a chunk whose own bytes lie outside
     /// the file is no error here, its reader finds out.
     pub fn chunk_index(&self) -> Result<Vec<ChunkLocation>, Hdf5Error> {
+        let ChunkIndex { chunks, flaws } = self.chunk_index_salvaged()?;
+        flaws.into_iter().next().map_or(Ok(chunks), Err)
+    }
+
+    /// As much as can be read of [`Dataset::chunk_index`], and what is wrong with the rest.
+    ///
+    /// # Errors
+    /// As there, when nothing can be read.
+    pub fn chunk_index_salvaged(&self) -> Result<ChunkIndex, Hdf5Error> {
         let Layout::Chunked { chunk, index, address } = &self.layout else {
             return Err(Hdf5Error::Unsupported {
                 what: "chunk index",
                 got: format!("{} is not chunked", self.path),
             });
         };
-        chunk_index::read(
-            self.storage,
-            &chunk_index::Grid::new(&self.shape, chunk, self.element.bytes(self.storage.offset_bytes))?,
-            *index,
-            *address,
-            !self.filters.is_empty(),
-        )
+        chunk_index::read(self.storage, &self.grid(chunk)?, *index, *address, !self.filters.is_empty())
+    }
+
+    fn grid(&self, chunk: &[u64]) -> Result<Grid, Hdf5Error> {
+        Grid::new(&self.extent.shape, &self.extent.most, chunk, self.element.bytes(self.storage.offset_bytes))
+    }
+
+    /// `bytes` of elements that were never written.
+    fn unwritten(&self, bytes: usize) -> Vec<u8> {
+        let element = self.element.bytes(self.storage.offset_bytes);
+        match &self.fill {
+            Some(fill) if fill.len() == element && element > 0 => {
+                fill.iter().copied().cycle().take(bytes).collect()
+            }
+            _ => vec![0; bytes],
+        }
     }
 
     /// All elements of a small dataset.
@@ -145,15 +179,15 @@ impl<'a> Dataset<'a> {
     /// # Errors
     /// [`Hdf5Error::Unsupported`] for more than 256 MiB or a filter it does not know, and whatever is wrong with the file.
     pub fn read_all(&self) -> Result<Value, Hdf5Error> {
-        let bytes = num_bytes(self.storage, self.element, &self.shape)?;
+        let bytes = num_bytes(self.storage, self.element, &self.extent.shape)?;
         let data = match &self.layout {
             Layout::Compact(data) => data.clone(),
-            Layout::Contiguous { address, .. } if *address == UNDEFINED => vec![0; bytes],
+            Layout::Contiguous { address, .. } if *address == UNDEFINED => self.unwritten(bytes),
             Layout::Contiguous { address, .. } => self.storage.read("dataset", *address, bytes as u64)?,
             Layout::Chunked { chunk, .. } => self.gather(chunk, bytes)?,
         };
         match data.get(..bytes) {
-            Some(data) => value::decode(self.storage, self.element, self.shape.clone(), data),
+            Some(data) => value::decode(self.storage, self.element, self.extent.shape.clone(), data),
             None => Err(Hdf5Error::Damaged {
                 what: "dataset",
                 address: 0,
@@ -166,9 +200,8 @@ impl<'a> Dataset<'a> {
     fn gather(&self, chunk: &[u64], bytes: usize) -> Result<Vec<u8>, Hdf5Error> {
         let element = self.element.bytes(self.storage.offset_bytes);
         let chunk_bytes = num_bytes(self.storage, self.element, chunk)?;
-        let grid = chunk_index::Grid::new(&self.shape, chunk, element)?;
-        // Zero is the fill value of everything read here.
-        let mut whole = vec![0; bytes];
+        let grid = self.grid(chunk)?;
+        let mut whole = self.unwritten(bytes);
         for (number, location) in self.chunk_index()?.into_iter().enumerate() {
             if location.bytes == 0 {
                 continue;
@@ -205,7 +238,15 @@ fn unfilter(
                 plain
             }
             filter_id::SHUFFLE => unshuffle(&data, element),
-            filter_id::FLETCHER32 => data[..data.len().saturating_sub(4)].to_vec(),
+            filter_id::FLETCHER32 => {
+                let (plain, stored) = data.split_at(data.len().saturating_sub(4));
+                let stored = stored.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
+                let computed = fletcher32(plain);
+                if data.len() < 4 || stored != computed {
+                    return Err(damaged(format!("got checksum {stored:08x}, its bytes give {computed:08x}")));
+                }
+                plain.to_vec()
+            }
             filter_id::LZ4 | filter_id::BITSHUFFLE => {
                 let encoding =
                     if filter.id == filter_id::LZ4 { Encoding::Lz4Framed } else { Encoding::Bslz4 };

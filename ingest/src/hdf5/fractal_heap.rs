@@ -1,15 +1,25 @@
 //! Fractal heaps: where groups and objects with many links or attributes keep them.
 
+use super::btree2;
+use super::checksum::{self, lookup3};
+use super::cursor::Cursor;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
 /// Depth of indirect blocks no real heap reaches.
 const MOST_LEVELS: usize = 16;
+/// Kind of the B-tree that says where huge objects lie.
+const HUGE_OBJECTS: u8 = 1;
 
 /// An open heap.
 #[derive(Debug)]
 pub(super) struct FractalHeap<'a> {
     storage: &'a Storage,
+    address: u64,
+    id_bytes: usize,
+    /// Direct blocks have checksums.
+    checksums: bool,
+    huge_objects: u64,
     /// Bytes of an offset inside the heap.
     offset_width: usize,
     /// Bytes of an object's length in its id.
@@ -31,12 +41,20 @@ impl<'a> FractalHeap<'a> {
         let head = storage.read("fractal heap", address, 26 + 3 * offsets + 12 * lengths)?;
         let mut cursor = storage.cursor("fractal heap", address, &head);
         cursor.signature(b"FRHP")?;
-        cursor.skip(3)?; // version, length of ids
+        cursor.skip(1)?; // version
+        let id_bytes = usize::from(cursor.u16()?);
         let filter_bytes = cursor.u16()?;
-        cursor.skip(1)?;
+        if filter_bytes != 0 {
+            return Err(Hdf5Error::Unsupported {
+                what: "compressed fractal heap",
+                got: format!("{filter_bytes} bytes of filters"),
+            });
+        }
+        checksum::checked("fractal heap", address, &head)?;
+        let checksums = cursor.u8()? & 2 != 0;
         let most_managed = u64::from(cursor.u32()?);
         cursor.length()?;
-        cursor.offset()?;
+        let huge_objects = cursor.offset()?;
         cursor.length()?;
         cursor.offset()?;
         for _ in 0..8 {
@@ -49,16 +67,12 @@ impl<'a> FractalHeap<'a> {
         cursor.skip(2)?;
         let root = cursor.offset()?;
         let root_rows = u64::from(cursor.u16()?);
-        if filter_bytes != 0 {
-            return Err(Hdf5Error::Unsupported {
-                what: "compressed fractal heap",
-                got: format!("{filter_bytes} bytes of filters"),
-            });
-        }
-        let sane = table_width > 0
+        let sane = table_width.is_power_of_two()
             && starting_bytes.is_power_of_two()
             && most_direct_bytes.is_power_of_two()
             && most_direct_bytes >= starting_bytes
+            && most_direct_bytes <= 1 << 32
+            && id_bytes > 1
             && (1..=64).contains(&heap_bits);
         if !sane {
             return Err(cursor.damaged(format!(
@@ -67,6 +81,10 @@ impl<'a> FractalHeap<'a> {
         }
         Ok(Self {
             storage,
+            address,
+            id_bytes,
+            checksums,
+            huge_objects,
             offset_width: heap_bits.div_ceil(8),
             length_width: width(most_direct_bytes).min(width(most_managed)),
             table_width,
@@ -85,15 +103,41 @@ impl<'a> FractalHeap<'a> {
             0 => {
                 let offset = cursor.uint(self.offset_width)?;
                 let bytes = cursor.uint(self.length_width)?;
-                let address = self.locate(offset, bytes)?;
-                self.storage.read("heap object", address, bytes)
+                self.managed(offset, bytes)
             }
+            1 => self.huge(cursor),
             2 => {
-                let bytes = usize::from(flags & 0x0F) + 1;
-                Ok(cursor.take(bytes)?.to_vec())
+                let mut bytes = usize::from(flags & 0x0F);
+                if self.id_bytes > 17 {
+                    bytes = bytes << 8 | usize::from(cursor.u8()?);
+                }
+                Ok(cursor.take(bytes + 1)?.to_vec())
             }
-            _ => Err(Hdf5Error::Unsupported { what: "fractal heap object", got: "a huge object".to_owned() }),
+            _ => Err(cursor.damaged("got an object of kind 3, expected 0 to 2")),
         }
+    }
+
+    /// An object too large for the heap's blocks: it lies by itself, its id says where or a B-tree does.
+    fn huge(&self, mut id: Cursor<'_>) -> Result<Vec<u8>, Hdf5Error> {
+        let storage = self.storage;
+        let (offsets, lengths) = (usize::from(storage.offset_bytes), usize::from(storage.length_bytes));
+        if self.id_bytes > offsets + lengths {
+            let (address, bytes) = (id.offset()?, id.length()?);
+            return storage.read("huge heap object", address, bytes);
+        }
+        let number = id.uint((self.id_bytes - 1).min(lengths))?;
+        let records = btree2::read(storage, self.huge_objects, &mut Err)?;
+        if records.kind != HUGE_OBJECTS {
+            return Err(id.damaged(format!("got an index of kind {}, expected {HUGE_OBJECTS}", records.kind)));
+        }
+        for record in records.iter() {
+            let mut record = storage.cursor("huge heap object", self.huge_objects, record);
+            let (address, bytes) = (record.offset()?, record.length()?);
+            if record.length()? == number {
+                return storage.read("huge heap object", address, bytes);
+            }
+        }
+        Err(id.damaged(format!("huge object {number} is not there")))
     }
 
     /// Bytes of a block in a row of the doubling table.
@@ -109,42 +153,31 @@ impl<'a> FractalHeap<'a> {
         u64::from((self.most_direct_bytes / self.starting_bytes).ilog2()) + 2
     }
 
-    /// The address in the file of an offset in the heap.
-    fn locate(&self, offset: u64, bytes: u64) -> Result<u64, Hdf5Error> {
+    /// The object at an offset in the heap, found from the root block down.
+    fn managed(&self, offset: u64, bytes: u64) -> Result<Vec<u8>, Hdf5Error> {
         let damaged = |why: String| Hdf5Error::Damaged { what: "fractal heap", address: self.root, why };
         let (mut block, mut rows, mut start) = (self.root, self.root_rows, 0);
         if rows == 0 {
-            let within = offset
-                .checked_add(bytes)
-                .is_some_and(|end| end <= self.starting_bytes.max(self.most_direct_bytes));
-            return match within {
-                true => Ok(block + offset),
-                false => Err(damaged(format!("offset {offset} lies outside the only block"))),
-            };
+            return self.direct_object(block, start, self.starting_bytes, offset, bytes);
         }
         for _ in 0..MOST_LEVELS {
             let (row, column, child_start, child_bytes) = self
                 .child(offset - start, rows)
                 .ok_or_else(|| damaged(format!("offset {offset} lies outside")))?;
-            let index = row * self.table_width + column;
-            let head = 5 + u64::from(self.storage.offset_bytes) + self.offset_width as u64;
-            let at = block
-                .checked_add(head + index * u64::from(self.storage.offset_bytes))
-                .ok_or_else(|| damaged("a block beyond all addresses".to_owned()))?;
-            let signature = self.storage.read("heap block", block, 4)?;
-            self.storage.cursor("heap block", block, &signature).signature(b"FHIB")?;
-            let pointer = self.storage.read("heap block", at, self.storage.offset_bytes.into())?;
-            let child = self.storage.cursor("heap block", at, &pointer).offset()?;
+            let offset_bytes = u64::from(self.storage.offset_bytes);
+            let all = self.head_bytes() + rows * self.table_width * offset_bytes + 4;
+            let body = self.storage.read_checked("heap block", block, all)?;
+            let mut cursor = self.storage.cursor("heap block", block, &body);
+            cursor.signature(b"FHIB")?;
+            self.check_place(&mut cursor, start)?;
+            cursor.skip(((row * self.table_width + column) * offset_bytes) as usize)?;
+            let child = cursor.offset()?;
             if child == UNDEFINED {
                 return Err(damaged(format!("offset {offset} lies in a block that is not there")));
             }
             start += child_start;
             if row < self.direct_rows() {
-                let inside = offset - start;
-                return match inside.checked_add(bytes).is_some_and(|end| end <= child_bytes) {
-                    true => Ok(child.saturating_add(inside)),
-                    false => Err(damaged(format!("an object of {bytes} bytes does not fit its block"))),
-                };
+                return self.direct_object(child, start, child_bytes, offset, bytes);
             }
             block = child;
             // An indirect block of this size has as many rows as make it up.
@@ -153,6 +186,55 @@ impl<'a> FractalHeap<'a> {
                 + 1;
         }
         Err(damaged("indirect blocks go in circles".to_owned()))
+    }
+
+    /// Signature, version, owner and place of a block.
+    fn head_bytes(&self) -> u64 {
+        5 + u64::from(self.storage.offset_bytes) + self.offset_width as u64
+    }
+
+    /// Reads version, owner and place of a block and checks that it is the one looked for.
+    fn check_place(&self, cursor: &mut Cursor<'_>, start: u64) -> Result<(), Hdf5Error> {
+        cursor.skip(1)?;
+        let (owner, got) = (cursor.offset()?, cursor.uint(self.offset_width)?);
+        if (owner, got) == (self.address, start) {
+            return Ok(());
+        }
+        let expected = self.address;
+        Err(cursor
+            .damaged(format!("got block {got} of heap {owner}, expected block {start} of heap {expected}")))
+    }
+
+    /// An object of a direct block of `block_bytes`. Offsets count the block's head.
+    fn direct_object(
+        &self,
+        address: u64,
+        start: u64,
+        block_bytes: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>, Hdf5Error> {
+        let mut block = self.storage.read("heap block", address, block_bytes)?;
+        let mut cursor = self.storage.cursor("heap block", address, &block);
+        cursor.signature(b"FHDB")?;
+        self.check_place(&mut cursor, start)?;
+        let damaged = |why: String| Hdf5Error::Damaged { what: "heap block", address, why };
+        if self.checksums {
+            // It covers the whole block, its own four bytes taken as zero.
+            let stored = cursor.u32()?;
+            let at = cursor.position();
+            block[at - 4..at].fill(0);
+            let computed = lookup3(&block);
+            if stored != computed {
+                return Err(damaged(format!("got checksum {stored:08x}, its bytes give {computed:08x}")));
+            }
+        }
+        let from = usize::try_from(offset.wrapping_sub(start)).unwrap_or(usize::MAX);
+        let to = usize::try_from(bytes).ok().and_then(|bytes| from.checked_add(bytes));
+        let object = to.and_then(|to| block.get(from..to));
+        object
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| damaged(format!("an object of {bytes} bytes at {offset} does not fit its block")))
     }
 
     /// Row, column, start and size of the child block that holds an offset relative to its indirect block.

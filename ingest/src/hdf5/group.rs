@@ -1,5 +1,6 @@
 //! Groups: their links, old style (symbol table) and new style (messages, or a heap with an index).
 
+use super::cursor::Cursor;
 use super::error::Hdf5Error;
 use super::fractal_heap::FractalHeap;
 use super::object_header::{self, Message, kind};
@@ -100,7 +101,7 @@ fn dense_links(storage: &Storage, message: &Message, links: &mut Vec<Link>) -> R
         return Ok(());
     }
     let heap = FractalHeap::read(storage, heap)?;
-    let records = btree2::read(storage, index)?;
+    let records = btree2::read(storage, index, &mut Err)?;
     for record in records.iter() {
         let Some(id) = record.get(4..) else {
             return Err(cursor.damaged(format!("got name records of {} bytes, expected more", record.len())));
@@ -121,7 +122,7 @@ fn symbol_table(storage: &Storage, message: &Message, links: &mut Vec<Link>) -> 
         let rest = usize::try_from(offset).ok().and_then(|offset| names.get(offset..)).unwrap_or_default();
         storage.cursor("local heap", heap, rest).c_string()
     };
-    btree1::visit(storage, tree, 0, storage.length_bytes.into(), &mut |_, node| {
+    let mut symbol_node = |_: &mut Cursor<'_>, node: u64| {
         let entry_bytes = 2 * u64::from(storage.offset_bytes) + 24;
         let head = storage.read("symbol node", node, 8)?;
         let mut cursor = storage.cursor("symbol node", node, &head);
@@ -143,7 +144,9 @@ fn symbol_table(storage: &Storage, message: &Message, links: &mut Vec<Link>) -> 
             links.push(Link { name, target });
         }
         Ok(())
-    })
+    };
+    let key_bytes = usize::from(storage.length_bytes);
+    btree1::Walk { storage, kind: 0, key_bytes, entry: &mut symbol_node, flaw: &mut Err }.visit(tree)
 }
 
 /// The data segment of a local heap.

@@ -1,9 +1,10 @@
 //! The messages that describe a dataset: its shape, element type, storage and filters.
 
+use super::cursor::Cursor;
 use super::dataset::Filter;
 use super::error::Hdf5Error;
-use super::object_header::Message;
-use super::storage::Storage;
+use super::object_header::{Message, kind};
+use super::storage::{Storage, UNDEFINED};
 
 /// Order of the bytes of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +64,28 @@ fn datatype(storage: &Storage, address: u64, data: &[u8], depth: usize) -> Resul
     let bytes = cursor.u32()? as usize;
     let order = if bits & 1 == 0 { ByteOrder::Little } else { ByteOrder::Big };
     let unsupported = |got: String| Hdf5Error::Unsupported { what: "datatype", got };
+    // Bits that are not used, or used otherwise than IEEE 754 says, would change the values.
+    let all_bits = |cursor: &mut Cursor<'_>| -> Result<bool, Hdf5Error> {
+        let (offset, precision) = (cursor.u16()?, cursor.u16()?);
+        Ok(offset == 0 && usize::from(precision) == bytes.saturating_mul(8))
+    };
     match class {
-        0 if (1..=8).contains(&bytes) => Ok(ElementType::Integer { bytes, signed: bits & 8 != 0, order }),
-        1 if [2, 4, 8].contains(&bytes) => Ok(ElementType::Float { bytes, order }),
+        0 if [1, 2, 4, 8].contains(&bytes) && all_bits(&mut cursor)? => {
+            Ok(ElementType::Integer { bytes, signed: bits & 8 != 0, order })
+        }
+        1 if [2, 4, 8].contains(&bytes) && bits & 0x40 == 0 && all_bits(&mut cursor)? => {
+            let fields = cursor.uint(4)?.to_le_bytes();
+            let (fields, bias) = ([fields[0], fields[1], fields[2], fields[3]], cursor.u32()?);
+            let ieee = match bytes {
+                2 => ([10, 5, 0, 10], 15),
+                4 => ([23, 8, 0, 23], 127),
+                _ => ([52, 11, 0, 52], 1023),
+            };
+            match (fields, bias) == ieee && bits >> 8 & 0xFF == bytes as u64 * 8 - 1 {
+                true => Ok(ElementType::Float { bytes, order }),
+                false => Err(unsupported(format!("a {bytes}-byte float that is not IEEE 754"))),
+            }
+        }
         3 if bytes > 0 => Ok(ElementType::FixedText { bytes }),
         8 if depth == 0 => datatype(storage, address + 8, data.get(8..).unwrap_or_default(), 1),
         9 if bits & 0x0F == 1 => Ok(ElementType::HeapText),
@@ -73,17 +93,25 @@ fn datatype(storage: &Storage, address: u64, data: &[u8], depth: usize) -> Resul
     }
 }
 
-/// The shape of a dataset, slowest axis first; empty for a scalar. A null dataspace has one axis of length 0.
-pub(super) fn shape(storage: &Storage, message: &Message) -> Result<Vec<u64>, Hdf5Error> {
+/// Extent of a dataset, slowest axis first; both empty for a scalar. A null dataspace has one axis of length 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Now.
+    pub(super) shape: Vec<u64>,
+    /// What each axis may grow to; None is without limit.
+    pub(super) most: Vec<Option<u64>>,
+}
+
+pub(super) fn extent(storage: &Storage, message: &Message) -> Result<Extent, Hdf5Error> {
     let mut cursor = storage.cursor("dataspace", message.address, &message.data);
     let version = cursor.u8()?;
     let axes = cursor.u8()?;
-    cursor.skip(1)?;
+    let with_most = cursor.u8()? & 1 != 0;
     match version {
         1 => cursor.skip(5)?,
         2 => {
             if cursor.u8()? == 2 {
-                return Ok(vec![0]);
+                return Ok(Extent { shape: vec![0], most: vec![Some(0)] });
             }
         }
         _ => return Err(cursor.damaged(format!("got dataspace version {version}, expected 1 or 2"))),
@@ -91,7 +119,17 @@ pub(super) fn shape(storage: &Storage, message: &Message) -> Result<Vec<u64>, Hd
     if axes > 32 {
         return Err(cursor.damaged(format!("got {axes} axes, expected at most 32")));
     }
-    (0..axes).map(|_| cursor.length()).collect()
+    let shape = (0..axes).map(|_| cursor.length()).collect::<Result<Vec<_>, _>>()?;
+    let mut most: Vec<_> = shape.iter().copied().map(Some).collect();
+    let unlimited = if storage.length_bytes == 8 { u64::MAX } else { (1 << (8 * storage.length_bytes)) - 1 };
+    for (most, &axis) in most.iter_mut().zip(&shape).filter(|_| with_most) {
+        let limit = cursor.length()?;
+        *most = (limit != unlimited).then_some(limit);
+        if most.is_some_and(|most| most < axis) {
+            return Err(cursor.damaged(format!("got an axis of {axis}, expected at most {limit}")));
+        }
+    }
+    Ok(Extent { shape, most })
 }
 
 /// How a chunked dataset finds its chunks.
@@ -116,6 +154,9 @@ pub(super) enum Layout {
 pub(super) fn layout(storage: &Storage, message: &Message) -> Result<Layout, Hdf5Error> {
     let mut cursor = storage.cursor("data layout", message.address, &message.data);
     let version = cursor.u8()?;
+    if version == 1 || version == 2 {
+        return old_layout(cursor);
+    }
     if !(3..=5).contains(&version) {
         return Err(Hdf5Error::Unsupported { what: "data layout version", got: version.to_string() });
     }
@@ -164,6 +205,57 @@ pub(super) fn layout(storage: &Storage, message: &Message) -> Result<Layout, Hdf
                 .to_owned(),
         }),
         other => Err(cursor.damaged(format!("got layout class {other}, expected 0 to 3"))),
+    }
+}
+
+/// Versions 1 and 2, of libraries before HDF5 1.6.3.
+fn old_layout(mut cursor: Cursor<'_>) -> Result<Layout, Hdf5Error> {
+    let axes = usize::from(cursor.u8()?);
+    let class = cursor.u8()?;
+    cursor.skip(5)?;
+    let address = if class == 0 { UNDEFINED } else { cursor.offset()? };
+    let mut sizes = (0..axes).map(|_| cursor.u32().map(u64::from)).collect::<Result<Vec<_>, _>>()?;
+    match class {
+        0 => {
+            let bytes = cursor.u32()? as usize;
+            Ok(Layout::Compact(cursor.take(bytes)?.to_vec()))
+        }
+        // The last size is that of an element.
+        1 => Ok(Layout::Contiguous {
+            address,
+            bytes: sizes.iter().fold(1, |all: u64, &n| all.saturating_mul(n)),
+        }),
+        2 => {
+            sizes.pop();
+            Ok(Layout::Chunked { chunk: sizes, index: Index::Btree1, address })
+        }
+        other => Err(cursor.damaged(format!("got layout class {other}, expected 0 to 2"))),
+    }
+}
+
+/// The value of elements that were never written, as stored, if the file names one.
+pub(super) fn fill_value(storage: &Storage, message: &Message) -> Result<Option<Vec<u8>>, Hdf5Error> {
+    let mut cursor = storage.cursor("fill value", message.address, &message.data);
+    if message.kind == kind::FILL_VALUE {
+        let version = cursor.u8()?;
+        let defined = match version {
+            1 | 2 => {
+                cursor.skip(2)?;
+                cursor.u8()? != 0 || version == 1
+            }
+            3 => cursor.u8()? & 0x20 != 0,
+            _ => return Err(cursor.damaged(format!("got fill value version {version}, expected 1 to 3"))),
+        };
+        if !defined {
+            return Ok(None);
+        }
+    }
+    let bytes = cursor.u32()?;
+    // Zero bytes, or the "-1" of old versions: the default value, 0.
+    if bytes == 0 || bytes == u32::MAX {
+        Ok(None)
+    } else {
+        cursor.take(bytes as usize).map(|value| Some(value.to_vec()))
     }
 }
 

@@ -8,13 +8,18 @@ pub(super) mod kind {
     pub(in super::super) const DATASPACE: u16 = 0x01;
     pub(in super::super) const LINK_INFO: u16 = 0x02;
     pub(in super::super) const DATATYPE: u16 = 0x03;
+    pub(in super::super) const OLD_FILL_VALUE: u16 = 0x04;
+    pub(in super::super) const FILL_VALUE: u16 = 0x05;
     pub(in super::super) const LINK: u16 = 0x06;
+    pub(in super::super) const EXTERNAL_FILES: u16 = 0x07;
     pub(in super::super) const LAYOUT: u16 = 0x08;
     pub(in super::super) const FILTERS: u16 = 0x0B;
     pub(in super::super) const ATTRIBUTE: u16 = 0x0C;
     pub(in super::super) const CONTINUATION: u16 = 0x10;
     pub(in super::super) const SYMBOL_TABLE: u16 = 0x11;
     pub(in super::super) const ATTRIBUTE_INFO: u16 = 0x15;
+    /// The largest the specification knows.
+    pub(super) const LAST: u16 = 0x18;
 }
 
 /// Continuation blocks of one header before giving up.
@@ -25,13 +30,15 @@ const MOST_BLOCKS: usize = 4096;
 pub(super) struct Message {
     pub(super) kind: u16,
     pub(super) shared: bool,
+    /// The writer says that a reader who does not know the kind must not go on.
+    pub(super) essential: bool,
     pub(super) address: u64,
     pub(super) data: Vec<u8>,
 }
 
 /// All messages of the object at `address`, in order.
 pub(super) fn read(storage: &Storage, address: u64) -> Result<Vec<Message>, Hdf5Error> {
-    let head = storage.read_up_to("object header", address, 64)?;
+    let head = storage.read_up_to("object header", address, 64)?; // enough for the fixed part of either version
     if head.starts_with(b"OHDR") {
         read_v2(storage, address, &head)
     } else {
@@ -95,7 +102,7 @@ fn read_v1(storage: &Storage, address: u64, head: &[u8]) -> Result<Vec<Message>,
                 storage,
                 &mut messages,
                 &mut blocks,
-                Message { kind, shared: flags & 2 != 0, address: at, data },
+                Message { kind, shared: flags & 2 != 0, essential: flags & 0x80 != 0, address: at, data },
             )?;
         }
     }
@@ -118,20 +125,22 @@ fn read_v2(storage: &Storage, address: u64, head: &[u8]) -> Result<Vec<Message>,
     }
     let bytes = cursor.uint(1 << (flags & 3))?;
     let tracked = flags & 0x04 != 0;
-    let mut blocks = vec![(address + cursor.position() as u64, bytes)];
+    // The checksum of the first block counts from its signature, so that block is read whole.
+    let mut head_bytes = cursor.position();
+    let mut blocks = vec![(address, bytes.saturating_add(head_bytes as u64 + 4))];
     let mut messages = Vec::new();
     let mut done = 0;
     while let Some(&(address, bytes)) = blocks.get(done) {
-        let block = storage.read("object header", address, bytes)?;
+        let block = storage.read_checked("object header", address, bytes)?;
         let mut cursor = storage.cursor("object header", address, &block);
-        let mut end = block.len();
         if done > 0 {
             cursor.signature(b"OCHK")?;
-            end = end.saturating_sub(4); // checksum
+            head_bytes = 0;
         }
+        cursor.skip(head_bytes)?;
         done += 1;
-        let head = 4 + if tracked { 2 } else { 0 };
-        while cursor.position() + head <= end {
+        // Fewer bytes than the head of a message are a gap that the writer left.
+        while cursor.left() >= 4 + if tracked { 2 } else { 0 } {
             let kind = u16::from(cursor.u8()?);
             let bytes = usize::from(cursor.u16()?);
             let flags = cursor.u8()?;
@@ -144,7 +153,7 @@ fn read_v2(storage: &Storage, address: u64, head: &[u8]) -> Result<Vec<Message>,
                 storage,
                 &mut messages,
                 &mut blocks,
-                Message { kind, shared: flags & 2 != 0, address: at, data },
+                Message { kind, shared: flags & 2 != 0, essential: flags & 0x80 != 0, address: at, data },
             )?;
         }
     }
@@ -165,6 +174,9 @@ fn push(
             return Err(cursor.damaged("continuations go in circles"));
         }
         blocks.push((address, bytes));
+    }
+    if message.essential && message.kind > kind::LAST {
+        return Err(Hdf5Error::Unsupported { what: "object header message", got: message.kind.to_string() });
     }
     messages.push(message);
     Ok(())

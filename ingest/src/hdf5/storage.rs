@@ -5,14 +5,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::checksum;
 use super::cursor::Cursor;
 use super::error::Hdf5Error;
 
 /// An address that means "none".
 pub(super) const UNDEFINED: u64 = u64::MAX;
 
-/// Largest single piece of metadata. Array blocks of chunk indices are the largest there are.
-const MOST_METADATA: u64 = 1 << 30;
+/// Largest single piece that is read here: a mask of a large detector, stored plainly.
+const MOST_METADATA: u64 = 1 << 28;
 
 /// A file, the widths of its numbers, and how much reading is still allowed.
 #[derive(Debug)]
@@ -82,6 +83,19 @@ impl Storage {
             .read_exact_at(&mut buffer, start)
             .map_err(|source| Hdf5Error::Io { path: self.path.clone(), source })?;
         Ok(buffer)
+    }
+
+    /// Reads a structure of exactly `bytes` at `address`, of which the last four are its checksum; returns those before.
+    pub(super) fn read_checked(
+        &self,
+        what: &'static str,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>, Hdf5Error> {
+        let mut structure = self.read(what, address, bytes)?;
+        let body = checksum::checked(what, address, &structure)?.len();
+        structure.truncate(body);
+        Ok(structure)
     }
 
     /// Reads up to `bytes` at `address`: fewer only where the file ends.

@@ -1,5 +1,6 @@
 //! The superblock: where the root group is and how wide numbers are.
 
+use super::checksum;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
@@ -41,14 +42,20 @@ pub(super) fn read(storage: &mut Storage) -> Result<u64, Hdf5Error> {
         cursor.offset()?; // name of the root's entry
         root = cursor.offset()?;
     } else {
+        let bytes = 12 + 4 * usize::from(storage.offset_bytes) + 4;
+        let whole = head.get(..bytes).ok_or_else(|| not_hdf5(storage))?;
+        checksum::checked("superblock", start, whole)?;
         cursor.skip(12)?;
         base = cursor.offset()?;
         cursor.offset()?; // extension
         cursor.offset()?; // end of file
         root = cursor.offset()?;
     }
+    if ![UNDEFINED, 0, start].contains(&base) {
+        return Err(cursor.damaged(format!("got base address {base}, expected {start}")));
+    }
     // A user block shifts the file; writers record either the shift or 0.
-    storage.base = if base == UNDEFINED || base == 0 { start } else { base };
+    storage.base = start;
     if root == UNDEFINED {
         return Err(Hdf5Error::Damaged {
             what: "superblock",
