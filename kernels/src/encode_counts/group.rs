@@ -151,8 +151,12 @@ impl GroupEncoder {
                 Model::Sparse(index) => {
                     let model = sparse(index);
                     let (tokens, written_out) = (&mut self.tokens, &mut self.written_out);
-                    list_tokens(pixels, samples, model.shift, tokens, written_out);
                     let shift = model.shift;
+                    match shift {
+                        // most counts are in segments whose cells are single zeros
+                        0 => list_tokens(pixels, samples, 0, tokens, written_out),
+                        _ => list_tokens(pixels, samples, shift, tokens, written_out),
+                    }
                     write_tokens(&mut coder, &model.table, shift, tokens, written_out, self.count_bits);
                 }
                 Model::Literal | Model::Dense(_) | Model::Wide { .. } => {
@@ -210,6 +214,7 @@ const WRITTEN_OUT: Token = 1 << 31;
 
 /// Puts the tokens of a sparse segment into `tokens`, in the order in which they are read, and the counts of at least
 /// 4, which follow their tokens, into `written_out`.
+#[inline(always)]
 fn list_tokens<E: Event>(
     pixels: &[&[E]],
     samples: usize,

@@ -49,6 +49,8 @@ pub(crate) struct FrameSummer {
     narrow: Vec<u16>,
     /// Sums of the columns of a band, padded to whole lanes.
     band_columns: Vec<u16>,
+    /// Sums of the tiles of a band, padded likewise.
+    band_tiles: Vec<u32>,
     /// Sums of the columns of the frame, of its narrow bands.
     columns: Vec<u64>,
 }
@@ -63,7 +65,13 @@ struct BandSums {
 impl FrameSummer {
     pub(crate) fn new(detector: DetectorShape) -> Self {
         let padded = detector.cols.next_multiple_of(LANES);
-        Self { detector, narrow: Vec::new(), band_columns: vec![0; padded], columns: vec![0; padded] }
+        Self {
+            detector,
+            narrow: Vec::new(),
+            band_columns: vec![0; padded],
+            band_tiles: vec![0; padded / TILE],
+            columns: vec![0; padded],
+        }
     }
 
     /// Total, row moment and column moment of a frame; writes its small tiles' sums, all of them.
@@ -85,12 +93,9 @@ impl FrameSummer {
                     total = total.wrapping_add(sums.total);
                     let moment = (first_row + rows).wrapping_mul(sums.total).wrapping_sub(sums.rising);
                     row_moment = row_moment.wrapping_add(moment);
-                    for (tile, columns) in tiles.iter_mut().zip(self.band_columns.chunks_exact(TILE)) {
-                        *tile = columns.iter().map(|&column| u64::from(column)).sum();
-                    }
-                    for (sum, &column) in self.columns.iter_mut().zip(&self.band_columns) {
-                        *sum += u64::from(column);
-                    }
+                    let by_tile = self.band_tiles.iter().map(|&tile| u64::from(tile));
+                    tiles.iter_mut().zip(by_tile).for_each(|(tile, sum)| *tile = sum);
+                    add_columns(&self.band_columns, &mut self.columns);
                 }
                 None => {
                     let sums = sum_plain(band, cols, first_row, tiles);
@@ -106,11 +111,11 @@ impl FrameSummer {
         [total, row_moment, col_moment]
     }
 
-    /// Sums a band of small counts into `band_columns`; `None` where a count is too large.
+    /// Sums a band of small counts into `band_columns` and `band_tiles`; `None` where a count is too large.
     fn sum_narrow<T: Count>(&mut self, band: &[T]) -> Option<BandSums> {
         let cols = self.detector.cols;
         if T::TYPE == CountType::U16 {
-            return sum_band(bytemuck::cast_slice(band), cols, &mut self.band_columns);
+            return sum_band(bytemuck::cast_slice(band), cols, &mut self.band_columns, &mut self.band_tiles);
         }
         self.narrow.clear();
         let mut bits = 0_u32;
@@ -122,7 +127,7 @@ impl FrameSummer {
         if bits > u32::from(LARGEST_NARROW) {
             return None;
         }
-        sum_band(&self.narrow, cols, &mut self.band_columns)
+        sum_band(&self.narrow, cols, &mut self.band_columns, &mut self.band_tiles)
     }
 }
 
@@ -144,38 +149,39 @@ fn sum_plain<T: Count>(band: &[T], cols: usize, first_row: u64, tiles: &mut [u64
     [total, row_moment, col_moment]
 }
 
-/// Sums the rows of a band into `columns` (padded to whole lanes); `None` where a count is too large.
-fn sum_band(band: &[u16], cols: usize, columns: &mut [u16]) -> Option<BandSums> {
+/// Sums the rows of a band into `columns` and `tiles` (both padded to whole lanes); `None` where a count is too large.
+fn sum_band(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512bw") {
             // SAFETY: the processor has AVX-512BW, just asked.
-            return unsafe { sum_band_avx512(band, cols, columns) };
+            return unsafe { sum_band_avx512(band, cols, columns, tiles) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2, just asked.
-            return unsafe { sum_band_avx2(band, cols, columns) };
+            return unsafe { sum_band_avx2(band, cols, columns, tiles) };
         }
     }
-    sum_band_lanes(band, cols, columns)
+    sum_band_lanes(band, cols, columns, tiles)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn sum_band_avx512(band: &[u16], cols: usize, columns: &mut [u16]) -> Option<BandSums> {
-    sum_band_lanes(band, cols, columns)
+fn sum_band_avx512(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
+    sum_band_lanes(band, cols, columns, tiles)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn sum_band_avx2(band: &[u16], cols: usize, columns: &mut [u16]) -> Option<BandSums> {
-    sum_band_lanes(band, cols, columns)
+fn sum_band_avx2(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
+    sum_band_lanes(band, cols, columns, tiles)
 }
 
 #[inline(always)]
-fn sum_band_lanes(band: &[u16], cols: usize, columns: &mut [u16]) -> Option<BandSums> {
+fn sum_band_lanes(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
     let mut sums = BandSums { total: 0, rising: 0 };
-    for (first_col, columns) in (0..cols).step_by(LANES).zip(columns.chunks_exact_mut(LANES)) {
+    let strips = columns.chunks_exact_mut(LANES).zip(tiles.chunks_exact_mut(LANES / TILE));
+    for (first_col, (columns, tiles)) in (0..cols).step_by(LANES).zip(strips) {
         let width = (cols - first_col).min(LANES);
         let (mut column, mut rising, mut bits) = ([0_u16; LANES], [0_u16; LANES], [0_u16; LANES]);
         let mut add = |counts: &[u16; LANES]| {
@@ -202,8 +208,28 @@ fn sum_band_lanes(band: &[u16], cols: usize, columns: &mut [u16]) -> Option<Band
             return None;
         }
         columns.copy_from_slice(&column);
-        sums.total += u64::from(column.iter().map(|&lane| u32::from(lane)).sum::<u32>());
+        for (tile, column) in tiles.iter_mut().zip(column.as_chunks::<TILE>().0) {
+            *tile = sum_tile(column);
+            sums.total += u64::from(*tile);
+        }
         sums.rising += u64::from(rising.iter().map(|&lane| u32::from(lane)).sum::<u32>());
     }
     Some(sums)
+}
+
+/// Sum of the columns of a tile: eight 16-bit numbers in two registers of four, added up side by side.
+#[inline(always)]
+fn sum_tile(columns: &[u16; TILE]) -> u32 {
+    const EVEN: u64 = 0x0000_ffff_0000_ffff;
+    let [low, high]: [u64; 2] = bytemuck::cast(*columns);
+    // each half of a sum holds four numbers of 16 bits: below 2^18
+    let pairs = (low & EVEN) + (low >> 16 & EVEN) + (high & EVEN) + (high >> 16 & EVEN);
+    (pairs as u32) + (pairs >> 32) as u32
+}
+
+/// Adds the columns of a band to those of the frame.
+fn add_columns(band: &[u16], frame: &mut [u64]) {
+    for (sum, &column) in frame.iter_mut().zip(band) {
+        *sum += u64::from(column);
+    }
 }
