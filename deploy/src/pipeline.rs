@@ -83,7 +83,8 @@ fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
     let scan = optics.scan_shape.value;
     let budget = Budget { bytes: request.memory_budget_bytes.unwrap_or(usable) };
     let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
-    let live = LiveSsb::new(device, live_settings(&request, &set, &optics, usable)?);
+    let pixel_mask = pixel_mask(&set)?;
+    let live = LiveSsb::new(device, live_settings(&request, &optics, pixel_mask.clone(), usable));
     let progress = Progress::new(set.frames_expected, Voice::for_stderr(request.quiet));
     for note in &optics.notes {
         progress.note(note);
@@ -122,8 +123,7 @@ fn run_on(device: Cpu, request: RunRequest) -> anyhow::Result<RunReport> {
         ));
     }
     let imaging = Instant::now();
-    let found =
-        images::compute(&snapshot, live.as_ref(), &optics, request.rings, set.metadata.pixel_mask.as_ref())?;
+    let found = images::compute(&snapshot, live.as_ref(), &optics, request.rings, &pixel_mask)?;
     let images_time = imaging.elapsed();
     let missing = set.frames_expected.saturating_sub(totals.frames);
     let mut report = RunReport {
@@ -296,30 +296,33 @@ fn watch(
     }
 }
 
-fn live_settings(
-    request: &RunRequest,
-    set: &FileSet,
-    optics: &ResolvedOptics,
-    memory: u64,
-) -> anyhow::Result<LiveSettings> {
-    let pixels = set.detector.pixels();
-    let pixel_mask = match &set.metadata.pixel_mask {
+/// The detector's own mask, 0 is good, `[det_row][det_col]`; all good where the file has none.
+fn pixel_mask(set: &FileSet) -> anyhow::Result<Vec<u32>> {
+    match &set.metadata.pixel_mask {
         Some(([rows, cols], mask)) if [*rows, *cols] == [set.detector.rows, set.detector.cols] => {
-            mask.clone()
+            Ok(mask.clone())
         }
         Some(([rows, cols], _)) => {
             let detector = set.detector;
-            return Err(anyhow!(
+            Err(anyhow!(
                 "the pixel mask is {rows}x{cols}, the frames are {detector}: these do not belong together"
-            ));
+            ))
         }
-        None => vec![0; pixels],
-    };
+        None => Ok(vec![0; set.detector.pixels()]),
+    }
+}
+
+fn live_settings(
+    request: &RunRequest,
+    optics: &ResolvedOptics,
+    pixel_mask: Vec<u32>,
+    memory: u64,
+) -> LiveSettings {
     let pinned = |resolved: &Option<crate::optics::Resolved<[Pixels; 2]>>| {
         resolved.as_ref().map(|pinned| pinned.value.map(|px| px.0))
     };
     let sampling = optics.detector_sampling.as_ref().map(|pinned| pinned.value);
-    Ok(LiveSettings {
+    LiveSettings {
         optics: optics.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])),
         pins: Pins {
             centre: pinned(&optics.bf_centre),
@@ -332,7 +335,7 @@ fn live_settings(
             ..Options::default()
         },
         most_bytes: memory,
-    })
+    }
 }
 
 fn measured(live: &LiveResult) -> MeasuredBrightField {

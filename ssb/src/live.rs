@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use kernels::lanes::PixelBlock;
+use kernels::transform_rows::SpectraShape;
 use kernels::types::{Optics, Pixels};
 use resident::{Event, Missing, Signal, Snapshot};
 
@@ -132,10 +134,8 @@ impl<D: SsbDevice> LiveSsb<D> {
 
     fn start(&mut self, snapshot: &Snapshot, pixels: Vec<u32>) -> Result<(), SsbError> {
         let scan = snapshot.scan();
-        let bytes = (pixels.len().next_multiple_of(16) as u64)
-            .saturating_mul(scan.rows as u64)
-            .saturating_mul(scan.cols as u64 / 2 + 1)
-            .saturating_mul(8);
+        let row = SpectraShape { scan, pixels: pixels.len() }.row_len() as u64;
+        let bytes = row.saturating_mul(size_of::<PixelBlock>() as u64).saturating_mul(scan.rows as u64);
         if bytes > self.settings.most_bytes {
             let most = self.settings.most_bytes;
             return Err(SsbError::SpectraTooLarge { pixels: pixels.len(), scan, bytes, most });

@@ -8,20 +8,10 @@ use deploy::report::Status;
 use deploy::request::{RunRequest, StopFlag};
 use deploy::rings::Rings;
 use kernels::types::{Degrees, Milliradians, Nanometres, Pixels, ScanShape};
+use tests::npy::Npy;
 
-/// The values of a version 1 `.npy` file of 8-byte or 4-byte numbers, as their bytes.
-fn payload(path: &Path) -> Vec<u8> {
-    let bytes = std::fs::read(path).unwrap();
-    let header = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    bytes[10 + header..].to_vec()
-}
-
-fn doubles(path: &Path) -> Vec<f64> {
-    payload(path).chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect()
-}
-
-fn singles(path: &Path) -> Vec<f64> {
-    payload(path).chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()).into()).collect()
+fn array(path: &Path) -> Npy {
+    Npy::read(path).unwrap()
 }
 
 fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
@@ -73,20 +63,23 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
         for (ours, golden) in
             [("detector_total", "detector_total_u64"), ("frame_sum", "frame_sum_all_pixels_u64")]
         {
-            let ours = payload(&out.path().join(format!("{ours}.npy")));
-            assert!(ours == payload(&goldens.join(format!("{golden}.npy"))), "{golden} differs");
+            let ours = array(&out.path().join(format!("{ours}.npy")));
+            let expected = array(&goldens.join(format!("{golden}.npy")));
+            assert_eq!((&*ours.descr, &*expected.descr), ("<u8", "<u8"));
+            assert!(ours.integers().unwrap() == expected.integers().unwrap(), "{golden} differs");
         }
         for (ours, golden) in [
             ("com_row", "com_row_px_f64"),
             ("com_col", "com_col_px_f64"),
             ("mean_pattern", "mean_pattern_f64"),
         ] {
-            let ours = doubles(&out.path().join(format!("{ours}.npy")));
-            let difference = largest_difference(&ours, &doubles(&goldens.join(format!("{golden}.npy"))));
+            let ours = array(&out.path().join(format!("{ours}.npy"))).reals().unwrap();
+            let difference =
+                largest_difference(&ours, &array(&goldens.join(format!("{golden}.npy"))).reals().unwrap());
             assert!(difference <= 1e-9, "{golden}: {difference}");
         }
-        let phase = singles(&out.path().join("phase.npy"));
-        let golden = doubles(&goldens.join(format!("ssb_phase_{calibration}_f64.npy")));
+        let phase = array(&out.path().join("phase.npy")).reals().unwrap();
+        let golden = array(&goldens.join(format!("ssb_phase_{calibration}_f64.npy"))).reals().unwrap();
         let difference = largest_difference(&phase, &golden);
         assert!(difference <= 2e-5, "{calibration} phase: {difference} rad");
         let text = std::fs::read_to_string(goldens.join("report.json")).unwrap();

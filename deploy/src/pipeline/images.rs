@@ -1,6 +1,6 @@
 //! What the resident and the reconstruction are asked for at the end of a run.
 
-use kernels::types::{DetectorShape, Pixels};
+use kernels::types::Pixels;
 use resident::{Missing, Snapshot};
 use ssb::LiveResult;
 
@@ -23,13 +23,13 @@ pub(super) fn compute(
     live: Option<&LiveResult>,
     optics: &ResolvedOptics,
     rings: Rings,
-    pixel_mask: Option<&([usize; 2], Vec<u32>)>,
+    pixel_mask: &[u32],
 ) -> anyhow::Result<Found> {
     let detector = snapshot.detector();
     let step = optics.scan_step.value;
     let scan = snapshot.scan();
     let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
-    let listed = listed_bad(detector, pixel_mask);
+    let listed: Vec<bool> = pixel_mask.iter().map(|&mask| mask != 0).collect();
     let mut bad = listed.clone();
     for &pixel in live.iter().flat_map(|live| live.bright_field.hot.iter().chain(&live.bright_field.marked)) {
         if let Some(bad) = bad.get_mut(pixel as usize) {
@@ -73,16 +73,6 @@ pub(super) fn compute(
     let mean = snapshot.mean_pattern(Missing::Report)?.value;
     found.images.push(over_detector(Quantity::MeanPattern, Values::F64(mean))?);
     Ok(found)
-}
-
-/// Pixels that the detector's own mask names.
-fn listed_bad(detector: DetectorShape, pixel_mask: Option<&([usize; 2], Vec<u32>)>) -> Vec<bool> {
-    match pixel_mask {
-        Some((shape, mask)) if *shape == [detector.rows, detector.cols] => {
-            mask.iter().map(|&value| value != 0).collect()
-        }
-        _ => vec![false; detector.pixels()],
-    }
 }
 
 /// The bright field in the words of the report.

@@ -1,6 +1,7 @@
 //! Version 2 B-trees: link names, attribute names, chunks. All records, in order.
 
 use super::btree1::OnFlaw;
+use super::cursor::width;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
@@ -37,11 +38,6 @@ struct Tree<'a> {
 struct Level {
     most_records: u64,
     total_width: usize,
-}
-
-/// Bytes needed for numbers up to `limit`.
-fn width(limit: u64) -> usize {
-    (limit.max(1).ilog2() / 8 + 1) as usize
 }
 
 /// Reads every record of the tree at `address`; what is wrong with a node below the root goes to `flaw`.

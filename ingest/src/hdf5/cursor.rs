@@ -3,6 +3,11 @@
 use super::error::Hdf5Error;
 use super::storage::UNDEFINED;
 
+/// Bytes that the format gives to a number that goes up to `limit`.
+pub(super) fn width(limit: u64) -> usize {
+    (limit.max(1).ilog2() / 8 + 1) as usize
+}
+
 /// A place in a piece of metadata.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {

@@ -3,6 +3,7 @@
 use super::btree2;
 use super::checksum::{self, lookup3};
 use super::cursor::Cursor;
+use super::cursor::width;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
@@ -29,10 +30,6 @@ pub(super) struct FractalHeap<'a> {
     most_direct_bytes: u64,
     root: u64,
     root_rows: u64,
-}
-
-fn width(limit: u64) -> usize {
-    (limit.max(1).ilog2() / 8 + 1) as usize
 }
 
 impl<'a> FractalHeap<'a> {

@@ -1,5 +1,6 @@
 //! Object headers: the list of messages that make an object, versions 1 and 2, with continuations.
 
+use super::cursor::Cursor;
 use super::error::Hdf5Error;
 use super::storage::Storage;
 
@@ -96,14 +97,8 @@ fn read_v1(storage: &Storage, address: u64, head: &[u8]) -> Result<Vec<Message>,
             let bytes = usize::from(cursor.u16()?);
             let flags = cursor.u8()?;
             cursor.skip(3)?;
-            let at = address + cursor.position() as u64;
-            let data = cursor.take(bytes)?.to_vec();
-            push(
-                storage,
-                &mut messages,
-                &mut blocks,
-                Message { kind, shared: flags & 2 != 0, essential: flags & 0x80 != 0, address: at, data },
-            )?;
+            let message = body(&mut cursor, address, kind, bytes, flags)?;
+            push(storage, &mut messages, &mut blocks, message)?;
         }
     }
     Ok(messages)
@@ -147,17 +142,24 @@ fn read_v2(storage: &Storage, address: u64, head: &[u8]) -> Result<Vec<Message>,
             if tracked {
                 cursor.skip(2)?;
             }
-            let at = address + cursor.position() as u64;
-            let data = cursor.take(bytes)?.to_vec();
-            push(
-                storage,
-                &mut messages,
-                &mut blocks,
-                Message { kind, shared: flags & 2 != 0, essential: flags & 0x80 != 0, address: at, data },
-            )?;
+            let message = body(&mut cursor, address, kind, bytes, flags)?;
+            push(storage, &mut messages, &mut blocks, message)?;
         }
     }
     Ok(messages)
+}
+
+/// The message whose head has been read: what follows in the block at `address`.
+fn body(
+    cursor: &mut Cursor<'_>,
+    address: u64,
+    kind: u16,
+    bytes: usize,
+    flags: u8,
+) -> Result<Message, Hdf5Error> {
+    let address = address + cursor.position() as u64;
+    let data = cursor.take(bytes)?.to_vec();
+    Ok(Message { kind, shared: flags & 2 != 0, essential: flags & 0x80 != 0, address, data })
 }
 
 /// Keeps a message; a continuation also names the next block.
