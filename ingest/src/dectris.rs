@@ -57,7 +57,7 @@ impl FileSet {
         let file = File::open(master).map_err(|source| IngestError::hdf5(master, source))?;
         let metadata = Metadata::read(&file);
         let mut files = linked_files(&file, master)?;
-        let Some(pattern) = files.iter().find_map(DataFile::kind) else {
+        let Some(pattern) = kind_of_set(&files, metadata.pixel_mask.as_ref().map(|&(shape, _)| shape)) else {
             let problems: Vec<String> = files
                 .iter()
                 .filter_map(|file| Some(format!("{}: {}", file.path.display(), file.problem.as_ref()?)))
@@ -159,6 +159,24 @@ fn linked_files(file: &File, master: &Path) -> Result<Vec<DataFile>, IngestError
     Ok(files)
 }
 
+/// Of the kinds of frames that the files hold, the one with the shape of the master's mask; of several, the one of most frames.
+///
+/// So a foreign file among the set's own is the one that is refused, wherever it stands.
+fn kind_of_set(files: &[DataFile], mask: Option<[usize; 2]>) -> Option<data_file::Kind> {
+    let frames_of = |kind: data_file::Kind| -> u64 {
+        files
+            .iter()
+            .filter(|file| file.kind() == Some(kind))
+            .fold(0, |frames, file| frames.saturating_add(file.num_frames))
+    };
+    // Reversed: of equals, `max_by_key` takes the last, and the first file is to win.
+    files
+        .iter()
+        .rev()
+        .filter_map(DataFile::kind)
+        .max_by_key(|&kind| (mask == Some([kind.0.rows, kind.0.cols]), frames_of(kind)))
+}
+
 /// Gives every file its first frame: from its own image numbers where it has them, else behind the file before it.
 ///
 /// A file that cannot be read has as many frames as the files around it leave open.
@@ -166,17 +184,24 @@ fn place(files: &mut [DataFile], expected: Option<u64>) {
     // Image numbers count from the first file's lowest, usually 1.
     let origin = files.iter().find_map(|file| file.image_nr_low).map_or(1, |low| low.min(1));
     let usual = files.iter().map(|file| file.num_frames).max().unwrap_or(0);
-    let mut next = 0;
-    if files.iter().all(|file| file.image_nr_low.is_some())
-        && !files.is_sorted_by_key(|file| file.image_nr_low)
-    {
-        files.sort_by_key(|file| file.image_nr_low);
-        files[0].add_problem("the files were not in the order of their image numbers; taken in that order");
+    for (link, file) in files.iter_mut().enumerate() {
+        let place = usual.saturating_mul(link as u64);
+        file.at_its_place = file.image_nr_low.is_some_and(|low| low.saturating_sub(origin) == place);
     }
+    let in_order = files.is_sorted_by_key(|file| file.image_nr_low);
+    if files.iter().all(|file| file.image_nr_low.is_some()) {
+        // Of two that claim the same images, the one that is linked where it belongs comes first.
+        files.sort_by_key(|file| (file.image_nr_low, !file.at_its_place));
+        if !in_order {
+            files[0]
+                .add_problem("the files were not in the order of their image numbers; taken in that order");
+        }
+    }
+    let mut next = 0;
     for at in 0..files.len() {
         let stated = files[at].image_nr_low.map(|low| low.saturating_sub(origin));
-        if stated.is_some_and(|first| first < next) {
-            files[at].refuse("its image numbers are those of a file before it");
+        if let Some(first) = stated.filter(|&first| first < next) {
+            next = settle_claim(files, at, first, next);
         }
         files[at].first = stated.filter(|&first| first >= next).unwrap_or(next);
         if files[at].num_frames == 0 && files[at].problem.is_some() {
@@ -192,6 +217,22 @@ fn place(files: &mut [DataFile], expected: Option<u64>) {
         }
         next = files[at].first.saturating_add(files[at].num_frames);
     }
+}
+
+/// Two files claim the same images: `files[at]` from frame `first` on, the one before it up to `next`. Returns where the one
+/// before ends when that is settled.
+fn settle_claim(files: &mut [DataFile], at: usize, first: u64, next: u64) -> u64 {
+    const CLAIMED: &str = "another file claims the same images";
+    let Some(before) = at.checked_sub(1).and_then(|before| files.get_mut(before)) else { return next };
+    if before.numbers_doubtful && before.first <= first {
+        before.shorten(first - before.first);
+        return first;
+    }
+    if !before.at_its_place {
+        before.refuse(CLAIMED); // neither can be trusted
+    }
+    files[at].refuse(CLAIMED);
+    next
 }
 
 #[cfg(test)]

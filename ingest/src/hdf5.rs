@@ -27,6 +27,7 @@ pub use dataset::{Dataset, Filter, filter_id};
 pub use error::Hdf5Error;
 pub use group::{Link, LinkTarget};
 pub use messages::{ByteOrder, ElementType};
+pub use storage::Checksums;
 pub use value::Value;
 
 use std::path::{Path, PathBuf};
@@ -64,7 +65,15 @@ impl File {
     /// # Errors
     /// [`Hdf5Error::Io`]; [`Hdf5Error::NotHdf5`] when no superblock is found; [`Hdf5Error::Unsupported`] for a version from the future.
     pub fn open(path: &Path) -> Result<Self, Hdf5Error> {
-        let mut storage = Storage::open(path)?;
+        Self::open_with(path, Checksums::Verify)
+    }
+
+    /// The same, with a choice what to do about checksums.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn open_with(path: &Path, checksums: Checksums) -> Result<Self, Hdf5Error> {
+        let mut storage = Storage::open(path, checksums)?;
         let root = superblock::read(&mut storage)?;
         Ok(Self { storage, root })
     }

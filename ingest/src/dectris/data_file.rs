@@ -26,6 +26,10 @@ pub struct DataFile {
     pub image_nr_low: Option<u64>,
     /// What is wrong with it.
     pub problem: Option<String>,
+    /// Its image numbers and its number of frames contradict each other.
+    pub(super) numbers_doubtful: bool,
+    /// Its first image is the one that belongs where the master's links have it.
+    pub(super) at_its_place: bool,
     file_bytes: u64,
     kind: Option<Kind>,
 }
@@ -55,6 +59,8 @@ impl DataFile {
             frames: Vec::new(),
             image_nr_low: None,
             problem: Some(problem),
+            numbers_doubtful: false,
+            at_its_place: false,
             file_bytes,
             kind: None,
         }
@@ -74,6 +80,8 @@ impl DataFile {
             frames,
             image_nr_low: number("image_nr_low"),
             problem: None,
+            numbers_doubtful: false,
+            at_its_place: false,
             file_bytes: file.num_bytes(),
             kind: Some((detector, count_type, encoding)),
         };
@@ -96,6 +104,9 @@ impl DataFile {
             && high.checked_sub(low).is_none_or(|span| span + 1 != self.num_frames)
         {
             problems.push(format!("it says images {low} to {high}, but holds {}", self.num_frames));
+            // One of the three is wrong: none says where the frames belong.
+            self.image_nr_low = None;
+            self.numbers_doubtful = true;
         }
         self.problem = (!problems.is_empty()).then(|| problems.join("; "));
     }
@@ -123,6 +134,13 @@ impl DataFile {
         self.frames.clear();
         self.image_nr_low = None;
         self.kind = None;
+    }
+
+    /// Keeps only the first frames: the next file begins behind them.
+    pub(super) fn shorten(&mut self, num_frames: u64) {
+        self.add_problem(&format!("the next file's images begin after {num_frames} of its frames"));
+        self.num_frames = num_frames;
+        self.frames.truncate(usize::try_from(num_frames).unwrap_or(usize::MAX));
     }
 
     /// Notes what is wrong beside what is known already.

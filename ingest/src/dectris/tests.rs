@@ -155,27 +155,31 @@ fn frames_cut_off_the_end_of_a_data_file_are_gaps() {
 }
 
 #[test]
-fn a_data_file_of_another_shape_is_refused_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "a", 1, 20);
-    let settings = FilewriterSettings {
-        name: "b".to_owned(),
-        detector: DetectorShape { rows: 16, cols: 8 },
-        count_type: CountType::U16,
-        images_per_file: 10,
-        existing: Existing::Refuse,
-        metadata: MasterMetadata::default(),
-    };
-    let mut files = FilewriterSet::create(folder.path(), settings).unwrap();
-    let mut chunk = Vec::new();
-    encode_bslz4(&frame(1, 0), &mut chunk);
-    (0..10).for_each(|_| files.append_chunk(&chunk).unwrap());
-    files.finish().unwrap();
-    std::fs::rename(folder.path().join("b_data_000001.h5"), folder.path().join("a_data_000002.h5")).unwrap();
-    let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
-    let problem = set.files[1].problem.as_deref().unwrap();
-    assert!(problem.contains("16x8") && problem.contains("8x16"), "{problem}");
-    expect_frames(&delivered(&set).0, 10..20);
+fn a_data_file_of_another_shape_is_refused_and_named_wherever_it_stands() {
+    for foreign in [1, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a", 1, 20);
+        let settings = FilewriterSettings {
+            name: "b".to_owned(),
+            detector: DetectorShape { rows: 16, cols: 8 },
+            count_type: CountType::U16,
+            images_per_file: 10,
+            existing: Existing::Refuse,
+            metadata: MasterMetadata::default(),
+        };
+        let mut files = FilewriterSet::create(folder.path(), settings).unwrap();
+        let mut chunk = Vec::new();
+        encode_bslz4(&frame(1, 0), &mut chunk);
+        (0..10).for_each(|_| files.append_chunk(&chunk).unwrap());
+        files.finish().unwrap();
+        let own = folder.path().join(format!("a_data_00000{foreign}.h5"));
+        std::fs::rename(folder.path().join("b_data_000001.h5"), &own).unwrap();
+        let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+        let refused = set.files.iter().find(|file| file.path == own).unwrap();
+        let problem = refused.problem.as_deref().unwrap();
+        assert!(problem.contains("16x8") && problem.contains("8x16"), "{problem}");
+        expect_frames(&delivered(&set).0, if foreign == 1 { 0..10 } else { 10..20 });
+    }
 }
 
 #[test]

@@ -49,13 +49,13 @@ fn words(bytes: &[u8]) -> [u32; 3] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]), u32::from_le_bytes([i, j, k, l])]
 }
 
-/// Checks that the last four bytes are the checksum of those before, and returns those before.
-pub(super) fn checked<'a>(what: &'static str, address: u64, bytes: &'a [u8]) -> Result<&'a [u8], Hdf5Error> {
+/// Checks that the last four bytes are the checksum of those before.
+pub(super) fn checked(what: &'static str, address: u64, bytes: &[u8]) -> Result<(), Hdf5Error> {
     let (body, stored) = bytes.split_at(bytes.len().saturating_sub(4));
     let stored = stored.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
     let computed = lookup3(body);
     if bytes.len() >= 4 && stored == computed {
-        return Ok(body);
+        return Ok(());
     }
     let why = format!("got checksum {stored:08x}, its bytes give {computed:08x}");
     Err(Hdf5Error::Damaged { what, address, why })

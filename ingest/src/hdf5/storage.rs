@@ -28,10 +28,20 @@ pub(super) struct Storage {
     /// What addresses are relative to.
     pub(super) base: u64,
     read: AtomicU64,
+    checksums: Checksums,
+}
+
+/// What is done with the checksums of a file's structures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksums {
+    /// A structure whose bytes do not give its checksum is damaged.
+    Verify,
+    /// Structures are taken as they are: to test what stands behind the checksums, or to save what can be saved by hand.
+    Ignore,
 }
 
 impl Storage {
-    pub(super) fn open(path: &Path) -> Result<Self, Hdf5Error> {
+    pub(super) fn open(path: &Path, checksums: Checksums) -> Result<Self, Hdf5Error> {
         let io = |source| Hdf5Error::Io { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
@@ -46,6 +56,7 @@ impl Storage {
             length_bytes: 8,
             base: 0,
             read: AtomicU64::new(0),
+            checksums,
         })
     }
 
@@ -93,9 +104,22 @@ impl Storage {
         bytes: u64,
     ) -> Result<Vec<u8>, Hdf5Error> {
         let mut structure = self.read(what, address, bytes)?;
-        let body = checksum::checked(what, address, &structure)?.len();
-        structure.truncate(body);
+        self.check(what, address, &structure)?;
+        structure.truncate(structure.len().saturating_sub(4));
         Ok(structure)
+    }
+
+    /// Checks a structure that ends with its checksum.
+    pub(super) fn check(&self, what: &'static str, address: u64, structure: &[u8]) -> Result<(), Hdf5Error> {
+        match self.checksums {
+            Checksums::Verify => checksum::checked(what, address, structure),
+            Checksums::Ignore => Ok(()),
+        }
+    }
+
+    /// True when checksums count.
+    pub(super) fn verifies(&self) -> bool {
+        self.checksums == Checksums::Verify
     }
 
     /// Reads up to `bytes` at `address`: fewer only where the file ends.

@@ -1,6 +1,5 @@
 //! The superblock: where the root group is and how wide numbers are.
 
-use super::checksum;
 use super::error::Hdf5Error;
 use super::storage::{Storage, UNDEFINED};
 
@@ -44,7 +43,7 @@ pub(super) fn read(storage: &mut Storage) -> Result<u64, Hdf5Error> {
     } else {
         let bytes = 12 + 4 * usize::from(storage.offset_bytes) + 4;
         let whole = head.get(..bytes).ok_or_else(|| not_hdf5(storage))?;
-        checksum::checked("superblock", start, whole)?;
+        storage.check("superblock", start, whole)?;
         cursor.skip(12)?;
         base = cursor.offset()?;
         cursor.offset()?; // extension
