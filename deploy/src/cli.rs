@@ -1,8 +1,9 @@
 //! The command line: what is asked, and with which exit code it ends.
 //!
-//! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted with
-//! partial results saved.
+//! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted, with partial
+//! results saved if there were any.
 
+mod ctrl_c;
 mod demo;
 mod doctor;
 mod inspect;
@@ -15,13 +16,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::optics::OpticsError;
+use crate::request::Interrupted;
 use crate::simulate::SimulateArgs;
 
 pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
-pub use run::{conclude, stop_on_ctrl_c};
 pub use run_args::RunArgs;
 
 const ABOUT: &str = "From the counts of a DECTRIS detector to a single-sideband ptychography phase image";
@@ -67,8 +68,12 @@ pub fn main() -> ExitCode {
     match dispatch(cli.command) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(130),
+        Err(error) if error.is::<Interrupted>() => {
+            tell(&error.to_string());
+            ExitCode::from(130)
+        }
         Err(error) => {
-            eprintln!("error: {}", described(&error));
+            tell(&format!("error: {}", described(&error)));
             exit_code(&error)
         }
     }
@@ -101,12 +106,12 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Simulate(args) => {
-            let truth = crate::simulate::run(&args)?;
+            let truth = crate::simulate::run(&args, &ctrl_c::stop_on_ctrl_c()?)?;
             say(&truth.master.display().to_string())?;
             Ok(Ending::Done)
         }
         Command::Demo(args) => demo::demo(&args),
-        Command::Run(args) => run::run(&args.request()?),
+        Command::Run(args) => run::run(&args.request(ctrl_c::stop_on_ctrl_c()?)?),
     }
 }
 
@@ -117,6 +122,12 @@ fn say(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Writes a line to stderr. A stderr that is closed is no reason to lose a result.
+fn tell(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use crate::simulate::{SimulateArgs, Truth};
 /// `out/result`, the optics are those of the simulation.
 ///
 /// # Errors
-/// The simulation cannot be written.
+/// The simulation cannot be written, or was interrupted.
 pub fn prepare(out: &Path, quiet: bool, stop: StopFlag) -> anyhow::Result<(Truth, RunRequest)> {
     let args = SimulateArgs { force: true, quiet, ..SimulateArgs::demo(out.join("acquisition")) };
-    let truth = crate::simulate::run(&args)?;
+    let truth = crate::simulate::run(&args, &stop)?;
     let request = RunRequest {
         master: truth.master.clone(),
         out: out.join("result"),
@@ -99,7 +99,7 @@ mod tests {
         let mut args = SimulateArgs::demo(dir.path().join("acquisition"));
         args.scan_shape = ScanShape { rows: 3, cols: 4 };
         args.quiet = true;
-        let truth = crate::simulate::run(&args).unwrap();
+        let truth = crate::simulate::run(&args, &StopFlag::default()).unwrap();
         let mut request = RunRequest {
             master: truth.master.clone(),
             out: dir.path().join("result"),
@@ -115,7 +115,7 @@ mod tests {
         let Command::Run(asked) = Cli::parse_from(command.split(' ')).command else { panic!("{command}") };
         // A flag that is not given and one that is false mean the same.
         request.optics.flags.transpose = None;
-        assert_eq!(asked.request().unwrap().optics, request.optics);
+        assert_eq!(asked.request(StopFlag::default()).unwrap().optics, request.optics);
         let (set, optics) = crate::open::open(&request).unwrap();
         assert_eq!((set.frames_expected, optics.voltage.value.0), (12, 200.0));
         assert!(

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use cpu::CpuReport;
 pub use cuda::{CudaDevice, CudaReport};
-pub use disk::DiskReport;
+pub use disk::{DiskReport, free_bytes};
 pub use memory::{MemoryReport, peak_memory_bytes};
 
 /// Bright-field pixels the estimates assume: a disk of radius 50 px.

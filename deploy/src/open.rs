@@ -1,19 +1,43 @@
 //! The first step of a run: open the acquisition, settle the optics, before anything is read in earnest.
 
+use std::path::Path;
+
+use ingest::IngestError;
 use ingest::dectris::FileSet;
 
 use crate::inspect::recorded_sources;
-use crate::optics::{Acquisition, ResolvedOptics, resolve};
+use crate::optics::{Acquisition, OpticsError, OpticsRequest, ResolvedOptics, resolve};
 use crate::request::RunRequest;
 
 /// Opens the file set of a request and resolves its optics.
 ///
 /// # Errors
-/// [`ingest::IngestError`] when the set cannot be opened; [`crate::optics::OpticsError`] when a parameter is missing or
-/// cannot be (the command line ends with code 2 on it).
+/// [`IngestError`] when the set cannot be opened; [`OpticsError`] when a parameter is missing or cannot be (the command
+/// line ends with code 2 on it).
 pub fn open(request: &RunRequest) -> anyhow::Result<(FileSet, ResolvedOptics)> {
-    let set = FileSet::open(&request.master)?;
-    let acquisition = Acquisition { frames_expected: set.frames_expected };
-    let optics = resolve(&request.optics, &recorded_sources(&set), acquisition)?;
+    let set = open_set(&request.master)?;
+    let optics = resolve_for(&set, &request.optics)?;
     Ok((set, optics))
+}
+
+/// Opens a file set.
+///
+/// # Errors
+/// Those of [`FileSet::open`]; the master is named once.
+pub fn open_set(master: &Path) -> anyhow::Result<FileSet> {
+    FileSet::open(master).map_err(|error| match error {
+        // The cause names the file already.
+        IngestError::Hdf5 { path, source } if source.to_string().starts_with(&*path.to_string_lossy()) => {
+            source.into()
+        }
+        error => error.into(),
+    })
+}
+
+/// The optics of an opened set: what the user says, joined with what the files say.
+///
+/// # Errors
+/// Those of [`resolve`].
+pub fn resolve_for(set: &FileSet, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
+    resolve(request, &recorded_sources(set), Acquisition { frames_expected: set.frames_expected })
 }

@@ -9,31 +9,29 @@ mod npy;
 mod picture;
 mod tiff_file;
 
-pub use atomic::write_atomically;
+pub use atomic::{PendingFile, write_atomically};
 pub use image::{Axes, Image, Quantity, Values};
 pub use npy::{NpyElement, npy_bytes};
 pub use picture::{Contrast, Scale, picture_png};
 pub use tiff_file::tiff_bytes;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes `STEM.npy`, `STEM.tiff` and `STEM.png` into `dir`, and returns their paths in that order.
+/// Endings of the three files of an image: exact, calibrated, to look at.
+pub const EXTENSIONS: [&str; 3] = ["npy", "tiff", "png"];
+
+/// Writes an image into `dir`, under temporary names: `STEM.npy`, `STEM.tiff` and `STEM.png` wait to be published.
 ///
 /// # Errors
 /// A file cannot be written; the text names it.
-pub fn write_image(dir: &Path, image: &Image) -> anyhow::Result<[PathBuf; 3]> {
+pub fn write_image(dir: &Path, image: &Image) -> anyhow::Result<[PendingFile; 3]> {
     let stem = image.quantity().stem();
-    let path = |extension: &str| dir.join(format!("{stem}.{extension}"));
-    let paths = [path("npy"), path("tiff"), path("png")];
-    let bytes = [
-        image.npy(),
-        tiff_bytes(image).with_context(|| format!("{stem}.tiff"))?,
-        picture_png(image).with_context(|| format!("{stem}.png"))?,
-    ];
-    for (path, bytes) in paths.iter().zip(&bytes) {
-        write_atomically(path, bytes)?;
-    }
-    Ok(paths)
+    let [npy, tiff, png] = EXTENSIONS.map(|extension| dir.join(format!("{stem}.{extension}")));
+    Ok([
+        PendingFile::write(&npy, &image.npy())?,
+        PendingFile::write(&tiff, &tiff_bytes(image).with_context(|| format!("{stem}.tiff"))?)?,
+        PendingFile::write(&png, &picture_png(image).with_context(|| format!("{stem}.png"))?)?,
+    ])
 }

@@ -10,6 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Time between two plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
+/// Time of the first plain line, if a frame has come by then: a person who waits knows early that it works.
+const FIRST_LINE: Duration = Duration::from_millis(500);
+
 /// Where words about the progress go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
@@ -42,7 +45,7 @@ pub struct Progress {
     lines: Option<Lines>,
 }
 
-/// Plain lines, at most one every [`LINE_EVERY`].
+/// Plain lines, the first after [`FIRST_LINE`], then at most one every [`LINE_EVERY`].
 struct Lines {
     out: Mutex<Box<dyn Write + Send>>,
     next_millis: AtomicU64,
@@ -63,7 +66,7 @@ impl Progress {
         });
         let lines = (voice == Voice::Lines).then(|| Lines {
             out: Mutex::new(out),
-            next_millis: AtomicU64::new(LINE_EVERY.as_millis() as u64),
+            next_millis: AtomicU64::new(FIRST_LINE.as_millis() as u64),
         });
         Self {
             total,
@@ -119,7 +122,8 @@ impl Progress {
         let due = lines.next_millis.load(Ordering::Relaxed);
         let next = now + LINE_EVERY.as_millis() as u64;
         // Of the threads that find a line due, the one that moves the clock writes it.
-        if now >= due
+        if counts.done() > 0
+            && now >= due
             && lines.next_millis.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.line(&format!("{} of {} frames, {}", counts.done(), counts.total, counts.words(elapsed)));

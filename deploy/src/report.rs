@@ -2,6 +2,7 @@
 //!
 //! Field by field in docs, reference, result-json. Read [`RunReport`] first.
 
+mod folder;
 mod optics_json;
 
 use std::path::{Path, PathBuf};
@@ -10,8 +11,10 @@ use kernels::types::{Gap, GapReason, Milliradians, Pixels};
 use serde::{Serialize, Serializer};
 
 use crate::optics::ResolvedOptics;
-use crate::output::{Image, write_atomically, write_image};
+use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
+
+pub use folder::prepare_folder;
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";
@@ -23,6 +26,8 @@ pub struct RunReport {
     pub software: Software,
     /// Whether everything is there.
     pub status: Status,
+    /// Whether it was stopped on request before every frame had come; it is partial then.
+    pub interrupted: bool,
     /// What it ran on.
     pub device: String,
     /// What was read.
@@ -71,10 +76,8 @@ impl Default for Software {
 pub enum Status {
     /// Every frame arrived and every result was computed.
     Complete,
-    /// The run went to its end; frames or results are missing.
+    /// Frames or results are missing; the results cover what had arrived.
     Partial,
-    /// Stopped on request; the results cover what had arrived.
-    Interrupted,
 }
 
 /// What was read.
@@ -204,37 +207,39 @@ pub struct WrittenImage {
     pub unit: &'static str,
 }
 
-/// Writes every image into `out` (made when it does not exist), lists them in the report, and writes the report
-/// last: a folder with `result.json` is whole. An older `result.json` is removed first.
+/// Writes every image into `out`, which [`prepare_folder`] has made, lists them in the report, and writes the report
+/// last: a folder with `result.json` is whole.
+///
+/// Nothing older is touched before all of the new is on the disk; then every image of an older run goes, so that
+/// what lies in the folder belongs together. Other files stay.
 ///
 /// # Errors
-/// The folder cannot be made or a file cannot be written; the text names it.
+/// A file cannot be written or replaced; the text names it.
 pub fn write_results(out: &Path, images: &[Image], report: &mut RunReport) -> anyhow::Result<PathBuf> {
-    use anyhow::Context;
-
-    std::fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
-    let path = out.join(RESULT_FILE);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("{}: cannot be replaced", path.display()));
-        }
-        _ => {}
-    }
     report.images.clear();
+    let mut pending = Vec::new();
     for image in images {
         let files = write_image(out, image)?;
+        let names = files.iter().filter_map(|file| Some(file.path().file_name()?.to_str()?.to_owned()));
         report.images.push(WrittenImage {
             name: image.quantity().stem(),
-            files: files.iter().filter_map(|file| Some(file.file_name()?.to_str()?.to_owned())).collect(),
+            files: names.collect(),
             dtype: image.values().dtype(),
             shape: image.shape(),
             axes: image.axes().names(),
             unit: image.quantity().unit(),
         });
+        pending.extend(files);
     }
     let mut text = serde_json::to_vec_pretty(report)?;
     text.push(b'\n');
-    write_atomically(&path, &text)?;
+    let path = out.join(RESULT_FILE);
+    let account = PendingFile::write(&path, &text)?;
+    folder::remove_older(out)?;
+    for file in pending {
+        file.publish()?;
+    }
+    account.publish()?;
     Ok(path)
 }
 

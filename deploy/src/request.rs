@@ -30,12 +30,20 @@ pub struct RunRequest {
     pub stop: StopFlag,
 }
 
-/// The one stop flag of a run: raised by Ctrl-C, read by every stage.
+/// Ended on request with nothing to show for it; the command line ends with code 130 on it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted {what}")]
+pub struct Interrupted {
+    /// When it was, and what has become of the work.
+    pub what: String,
+}
+
+/// The one stop flag of a run or a simulation: raised by Ctrl-C, read by whatever takes long.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Asks the run to end in good order.
+    /// Asks for an end in good order.
     pub fn raise(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -45,7 +53,7 @@ impl StopFlag {
         Arc::clone(&self.0)
     }
 
-    /// True once the run has been asked to end.
+    /// True once an end was asked for.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

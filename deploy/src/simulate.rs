@@ -37,6 +37,7 @@ pub use truth::{MadeWith, Truth};
 
 use crate::output::{npy_bytes, write_atomically};
 use crate::progress::{Progress, Voice};
+use crate::request::StopFlag;
 use bad_pixels::BadPixels;
 use geometry::{Geometry, GeometryRequest};
 use produce::{Exposure, write_frames};
@@ -50,18 +51,19 @@ use wave::Beam;
 /// Nothing has its name before all frames are made; the master file is named last.
 ///
 /// # Errors
-/// A flag out of range, by its name; a set that is there already without `--force`; files that cannot be written.
-pub fn run(args: &SimulateArgs) -> anyhow::Result<Truth> {
+/// A flag out of range, by its name; a set that is there already without `--force`; files that cannot be written;
+/// [`Interrupted`](crate::request::Interrupted) once `stop` is raised: nothing is left of the set then.
+pub fn run(args: &SimulateArgs, stop: &StopFlag) -> anyhow::Result<Truth> {
     let settings = Settings::from_args(args)?;
     let mut threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("simulate-{index}"));
     if let Some(asked) = args.threads {
         threads = threads.num_threads(asked);
     }
     let threads = threads.build().context("no threads for the simulation")?;
-    threads.install(|| simulate(args, &settings))
+    threads.install(|| simulate(args, &settings, stop))
 }
 
-fn simulate(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<Truth> {
+fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow::Result<Truth> {
     let started = Instant::now();
     let bad = BadPixels::place(args);
     let truth_path = args.out.join("truth.json");
@@ -76,8 +78,13 @@ fn simulate(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<Truth> {
     let (beam, specimen) = prepare(args, settings)?;
     let voice = Voice::for_stderr(args.quiet);
     let progress = Progress::new(args.scan_shape.positions() as u64, voice);
-    let exposure =
-        Exposure { beam: &beam, bad: &bad, electrons_per_frame: args.electrons_per_frame, seed: args.seed };
+    let exposure = Exposure {
+        beam: &beam,
+        bad: &bad,
+        electrons_per_frame: args.electrons_per_frame,
+        seed: args.seed,
+        stop,
+    };
     let totals = match args.count_type {
         CountType::U8 => write_frames::<u8>(&exposure, &mut set, &progress),
         CountType::U16 => write_frames::<u16>(&exposure, &mut set, &progress),

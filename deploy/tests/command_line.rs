@@ -1,22 +1,15 @@
 //! The command line as a person or a script meets it: the built program, its words, its exit codes.
 
-use std::process::{Command, Output};
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
 
-fn sideband(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sideband")).args(args).output().expect("the program starts")
-}
+#[path = "command_line/interrupt.rs"]
+mod interrupt;
+#[path = "command_line/program.rs"]
+mod program;
+#[path = "command_line/run.rs"]
+mod run;
 
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("ended by itself")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use program::{code, sideband, simulated, stderr, stdout};
 
 #[test]
 fn help_names_every_command_and_the_exit_codes() {
@@ -89,26 +82,6 @@ fn doctor_speaks_to_machines() {
     assert!(report["disk"]["write_mb_a_second"].as_f64().unwrap() > 0.0);
     assert!(report["limits"].as_array().unwrap().len() >= 3);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-}
-
-/// A tiny simulated set in `dir`: 4 x 4 positions, 32 x 32 pixels, 4 images a file.
-fn simulated(dir: &std::path::Path) -> String {
-    let output = sideband(&[
-        "simulate",
-        "--out",
-        dir.to_str().expect("a plain path"),
-        "--scan-shape",
-        "4x4",
-        "--detector-shape",
-        "32x32",
-        "--detector-sampling-mrad",
-        "3",
-        "--images-per-file",
-        "4",
-        "--quiet",
-    ]);
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    stdout(&output).trim().to_owned()
 }
 
 #[test]

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Ending, run};
+use super::{Ending, ctrl_c, run, tell};
 use crate::demo::{prepare, run_command};
-use crate::request::StopFlag;
 
 /// What `sideband demo` takes.
 #[derive(Args, Clone, Debug)]
@@ -24,9 +23,9 @@ pub struct DemoArgs {
 /// # Errors
 /// Those of the simulation and of the run.
 pub(super) fn demo(args: &DemoArgs) -> anyhow::Result<Ending> {
-    let (_, request) = prepare(&args.out, args.quiet, StopFlag::default())?;
+    let (_, request) = prepare(&args.out, args.quiet, ctrl_c::stop_on_ctrl_c()?)?;
     if !args.quiet {
-        eprintln!("simulated; the same run by hand: {}", run_command(&request));
+        tell(&format!("simulated; the same run by hand: {}", run_command(&request)));
     }
     run::run(&request)
 }

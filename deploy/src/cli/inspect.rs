@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use ingest::dectris::FileSet;
 
 use super::{Ending, OpticsArgs, say};
 use crate::inspect::Inspection;
+use crate::open::open_set;
 
 /// What `sideband inspect` takes.
 #[derive(Args, Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct InspectArgs {
 /// The master cannot be read, no data file can be used, or the optics file cannot be used.
 pub(super) fn inspect(args: &InspectArgs) -> anyhow::Result<Ending> {
     let request = args.optics.request()?;
-    let inspection = Inspection::of(&FileSet::open(&args.master)?, &request);
+    let inspection = Inspection::of(&open_set(&args.master)?, &request);
     say(&match args.json {
         true => serde_json::to_string_pretty(&inspection)?,
         false => inspection.text(),

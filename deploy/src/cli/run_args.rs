@@ -80,11 +80,11 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl RunArgs {
-    /// The run that is asked for, its optics file read.
+    /// The run that is asked for, its optics file read; it ends when `stop` is raised.
     ///
     /// # Errors
     /// [`OpticsError::OpticsFile`].
-    pub fn request(&self) -> Result<RunRequest, OpticsError> {
+    pub fn request(&self, stop: StopFlag) -> Result<RunRequest, OpticsError> {
         Ok(RunRequest {
             master: self.master.clone(),
             out: self.out.clone(),
@@ -94,7 +94,7 @@ impl RunArgs {
             loss: self.limits.loss,
             quiet: self.limits.quiet,
             rings: self.rings.rings(),
-            stop: StopFlag::default(),
+            stop,
         })
     }
 }

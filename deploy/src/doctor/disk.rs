@@ -58,7 +58,7 @@ impl Drop for Temporary {
 /// # Errors
 /// The folder is not there, not writable or too full; the text names it.
 pub(super) fn measure(dir: &Path, bytes: u64) -> anyhow::Result<DiskReport> {
-    let free_bytes = free(dir);
+    let free_bytes = free_bytes(dir);
     ensure!(
         free_bytes.is_none_or(|free| free / 2 >= bytes),
         "{}: {} bytes free, expected at least {} for a file of {bytes}",
@@ -130,9 +130,9 @@ fn drop_cache(_file: &File) -> bool {
     false
 }
 
-/// Free bytes of the disk that holds `dir`.
+/// Free bytes of the disk that holds `dir`, where the system says.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-fn free(dir: &Path) -> Option<u64> {
+pub fn free_bytes(dir: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(dir.as_os_str().as_bytes()).ok()?;
     let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
@@ -147,6 +147,7 @@ fn free(dir: &Path) -> Option<u64> {
 }
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-fn free(_dir: &Path) -> Option<u64> {
+/// Not known here.
+pub fn free_bytes(_dir: &Path) -> Option<u64> {
     None
 }

@@ -4,7 +4,8 @@ use ingest::dectris::{FileSet, SideCar};
 use kernels::types::{Item, ScanShape};
 
 use super::{DataFile, Detector, Exposure, Inspection, Triggers, Verdict};
-use crate::optics::{Acquisition, OpticsRequest, OpticsValues, Provenance, Source, resolve};
+use crate::open::resolve_for;
+use crate::optics::{OpticsRequest, OpticsValues, Provenance, Source};
 use crate::report::MissingFrames;
 
 /// What the files of a set say of the microscope: the master, then each side-car.
@@ -48,8 +49,7 @@ impl Inspection {
     pub fn of(set: &FileSet, request: &OpticsRequest) -> Self {
         let said = &set.metadata;
         let frames_present = set.frames_present();
-        let acquisition = Acquisition { frames_expected: set.frames_expected };
-        let resolution = resolve(request, &recorded_sources(set), acquisition);
+        let resolution = resolve_for(set, request);
         let mut run = Verdict::of(&resolution, frames_present);
         run.notes.extend(said.unreadable.iter().map(|what| format!("cannot be read: {what}")));
         let gaps = set

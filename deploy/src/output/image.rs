@@ -33,6 +33,21 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Everything there is.
+    pub const ALL: [Self; 11] = [
+        Self::Phase,
+        Self::Amplitude,
+        Self::MeanPhase,
+        Self::BrightField,
+        Self::AnnularDarkField,
+        Self::DarkField,
+        Self::ComRow,
+        Self::ComCol,
+        Self::FrameSum,
+        Self::DetectorTotal,
+        Self::MeanPattern,
+    ];
+
     /// File name without extension.
     pub fn stem(self) -> &'static str {
         match self {

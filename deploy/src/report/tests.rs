@@ -1,4 +1,4 @@
-use kernels::types::{Degrees, Kilovolts, Nanometres, ScanShape};
+use kernels::types::{Degrees, DetectorShape, Kilovolts, Nanometres, ScanShape};
 use serde_json::Value;
 
 use super::*;
@@ -27,6 +27,7 @@ fn report() -> RunReport {
     RunReport {
         software: Software::default(),
         status: Status::Partial,
+        interrupted: false,
         device: "CPU".to_owned(),
         input: Input { master: "set_master.h5".into(), files: vec![], compressed_bytes: 7 },
         frames: Frames {
@@ -52,7 +53,9 @@ fn report() -> RunReport {
 
 fn written(report: &mut RunReport, images: &[Image]) -> (tempfile::TempDir, Value, String) {
     let dir = tempfile::tempdir().unwrap();
-    let path = write_results(&dir.path().join("deep/out"), images, report).unwrap();
+    let out = dir.path().join("deep/out");
+    prepare_folder(&out, ScanShape { rows: 2, cols: 3 }, DetectorShape { rows: 2, cols: 2 }).unwrap();
+    let path = write_results(&out, images, report).unwrap();
     let text = std::fs::read_to_string(path).unwrap();
     (dir, serde_json::from_str(&text).unwrap(), text)
 }
@@ -111,6 +114,26 @@ fn images_are_listed_with_their_files_and_the_files_are_there() {
     }
     let left: Vec<_> = std::fs::read_dir(dir.path().join("deep/out")).unwrap().collect();
     assert_eq!(left.len(), 4);
+}
+
+#[test]
+fn images_of_an_older_run_go_and_what_is_not_ours_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["mean_phase.npy", "phase.png", "notes.txt", "phase_of_friday.npy", RESULT_FILE] {
+        std::fs::write(dir.path().join(name), "older").unwrap();
+    }
+    let scan = ScanShape { rows: 1, cols: 1 };
+    let image = Image::over_scan(Quantity::Phase, scan, [Nanometres(1.0); 2], Values::F32(vec![1.0]));
+    write_results(dir.path(), &[image.unwrap()], &mut report()).unwrap();
+    let mut left: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let expected =
+        ["notes.txt", "phase.npy", "phase.png", "phase.tiff", "phase_of_friday.npy", "result.json"];
+    assert_eq!(left, expected);
+    assert_ne!(std::fs::read(dir.path().join("phase.png")).unwrap(), b"older");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::counts::{draw_counts, frame_generator};
 use super::truth::Totals;
 use super::wave::{Beam, Scratch};
 use crate::progress::Progress;
+use crate::request::{Interrupted, StopFlag};
 
 /// What turns a wave into counts.
 pub(super) struct Exposure<'a> {
@@ -21,6 +22,7 @@ pub(super) struct Exposure<'a> {
     pub(super) bad: &'a BadPixels,
     pub(super) electrons_per_frame: f64,
     pub(super) seed: u64,
+    pub(super) stop: &'a StopFlag,
 }
 
 /// A frame, compressed, with its sums.
@@ -43,14 +45,15 @@ const BATCH_PER_THREAD: usize = 16;
 /// Makes every frame and appends it to `set`, batches waiting at most two deep. Runs on the current rayon pool.
 ///
 /// # Errors
-/// What the files refuse.
+/// What the files refuse; [`Interrupted`] once the stop flag is raised.
 pub(super) fn write_frames<T: Count>(
     exposure: &Exposure<'_>,
     set: &mut FilewriterSet,
     progress: &Progress,
 ) -> anyhow::Result<Totals> {
     let (sender, batches) = sync_channel::<Vec<Compressed>>(2);
-    std::thread::scope(|scope| {
+    let frames = exposure.beam.geometry().scan.positions();
+    let (totals, made) = std::thread::scope(|scope| {
         let writer = std::thread::Builder::new().name("simulate-write".to_owned());
         let written = writer
             .spawn_scoped(scope, move || -> anyhow::Result<Totals> {
@@ -66,36 +69,47 @@ pub(super) fn write_frames<T: Count>(
                 Ok(totals)
             })
             .context("no thread for the writer")?;
-        make_batches::<T>(exposure, sender);
+        let made = make_batches::<T>(exposure, sender);
         match written.join() {
-            Ok(outcome) => outcome,
+            Ok(outcome) => anyhow::Ok((outcome?, made)),
             Err(panic) => std::panic::resume_unwind(panic),
         }
-    })
+    })?;
+    if made < frames {
+        let what = format!("after {made} of {frames} frames, nothing of them is kept");
+        return Err(Interrupted { what }.into());
+    }
+    Ok(totals)
 }
 
-fn make_batches<T: Count>(exposure: &Exposure<'_>, sender: SyncSender<Vec<Compressed>>) {
+/// Makes frames until all are made, the stop flag is raised, or the writer has failed; returns how many were made.
+fn make_batches<T: Count>(exposure: &Exposure<'_>, sender: SyncSender<Vec<Compressed>>) -> usize {
     let frames = exposure.beam.geometry().scan.positions();
     let batch = rayon::current_num_threads() * BATCH_PER_THREAD;
     let mask = exposure.bad.mask();
     let desks = Mutex::new(Vec::new());
     for first in (0..frames).step_by(batch) {
-        let made: Vec<Compressed> = (first..frames.min(first + batch))
+        let made: Option<Vec<Compressed>> = (first..frames.min(first + batch))
             .into_par_iter()
             .map(|frame| {
+                if exposure.stop.is_raised() {
+                    return None; // the others of this batch need not be finished
+                }
                 let waiting = desks.lock().ok().and_then(|mut desks| desks.pop());
                 let mut desk = waiting.unwrap_or_else(|| Desk::<T>::new(exposure.beam));
                 let compressed = desk.expose(exposure, frame, &mask);
                 if let Ok(mut desks) = desks.lock() {
                     desks.push(desk);
                 }
-                compressed
+                Some(compressed)
             })
             .collect();
+        let Some(made) = made else { return first };
         if sender.send(made).is_err() {
-            break; // the writer failed and says why
+            return first; // the writer failed and says why
         }
     }
+    frames
 }
 
 impl<T: Count> Desk<T> {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use kernels::types::CountType;
 
+use crate::request::StopFlag;
 use crate::simulate::args::{RowCol, SimulateArgs, SpecimenName};
 use crate::simulate::{Truth, run};
 
@@ -49,7 +50,7 @@ fn the_disk_lies_where_it_was_asked_for_and_holds_the_dose() {
     args.bf_centre = Some(RowCol([43.3, 51.85]));
     args.electrons_per_frame = 20_000.0;
     (args.hot_pixels, args.unlisted_hot_pixels, args.dead_pixels) = (0, 0, 0);
-    let truth = run(&args).unwrap();
+    let truth = run(&args, &StopFlag::default()).unwrap();
     let script = r#"
 m = c.mean(0); r, k = np.mgrid[:m.shape[0], :m.shape[1]]
 plateau = np.median(m[m > m.max() / 2])
@@ -71,7 +72,7 @@ fn hot_dead_and_listed_pixels_are_what_the_truth_says() {
     let folder = tempfile::tempdir().unwrap();
     let mut args = small(folder.path());
     (args.hot_pixels, args.unlisted_hot_pixels, args.dead_pixels) = (2, 3, 2);
-    let truth = run(&args).unwrap();
+    let truth = run(&args, &StopFlag::default()).unwrap();
     let Some(means) = statistics(&truth, "print(*c.mean(0).ravel(), *mask.ravel())") else { return };
     let (means, mask) = means.split_at(96 * 96);
     assert_eq!(truth.hot_pixels.iter().filter(|pixel| pixel.in_pixel_mask).count(), 2);
@@ -112,7 +113,7 @@ fn the_same_seed_gives_the_same_files_whatever_the_threads() {
         args.specimen = SpecimenName::GoldParticle;
         args.slices = Some(3);
         (args.threads, args.seed) = (Some(threads), seed);
-        run(&args).unwrap();
+        run(&args, &StopFlag::default()).unwrap();
         bytes(folder.path())
     };
     let once = made(1, 5);
@@ -127,7 +128,7 @@ fn counts_beyond_the_type_are_stored_as_its_largest_and_told() {
     let mut args = small(folder.path());
     args.count_type = CountType::U8;
     args.electrons_per_frame = 1e6;
-    let truth = run(&args).unwrap();
+    let truth = run(&args, &StopFlag::default()).unwrap();
     assert!(truth.saturated_counts > 1000);
     let Some(seen) = statistics(&truth, "print(c.max(), (c == 255).sum(), c.dtype.itemsize)") else { return };
     assert!(seen[0] == 255.0 && seen[1] >= truth.saturated_counts as f64 && seen[2] == 1.0, "{seen:?}");
@@ -138,16 +139,16 @@ fn a_set_is_replaced_only_by_force_and_a_failed_one_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut args = small(folder.path());
     args.scan_shape = "2x2".parse().unwrap();
-    run(&args).unwrap();
+    run(&args, &StopFlag::default()).unwrap();
     let before = bytes(folder.path());
-    assert!(run(&args).unwrap_err().to_string().contains("--force"));
+    assert!(run(&args, &StopFlag::default()).unwrap_err().to_string().contains("--force"));
     args.name = "other".to_owned();
-    assert!(run(&args).unwrap_err().to_string().contains("truth.json"));
+    assert!(run(&args, &StopFlag::default()).unwrap_err().to_string().contains("truth.json"));
     assert!(bytes(folder.path()) == before);
     args.name = "simulated".to_owned();
     args.force = true;
     args.seed = 2;
-    run(&args).unwrap();
+    run(&args, &StopFlag::default()).unwrap();
     assert!(bytes(folder.path()) != before);
 }
 
@@ -156,7 +157,7 @@ fn the_truth_reads_back_and_has_the_keys_of_other_sets() {
     let folder = tempfile::tempdir().unwrap();
     let mut args = small(folder.path());
     args.transpose = true;
-    let truth = run(&args).unwrap();
+    let truth = run(&args, &StopFlag::default()).unwrap();
     let text = std::fs::read_to_string(folder.path().join("truth.json")).unwrap();
     let back: Truth = serde_json::from_str(&text).unwrap();
     assert_eq!(back.aberrations.len(), truth.aberrations.len());

@@ -1,0 +1,98 @@
+//! Before the first frame: everything a run has to know and everything that can be refused at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use ingest::dectris::FileSet;
+use kernels::types::{Milliradians, Pixels};
+use resident::{Budget, Resident};
+use ssb::{LiveSettings, Moments, Options, Pins};
+
+use crate::doctor::MemoryReport;
+use crate::open::open;
+use crate::optics::{Resolved, ResolvedOptics};
+use crate::report::{RESULT_FILE, prepare_folder};
+use crate::request::RunRequest;
+
+/// Memory assumed usable where the system does not say.
+const MEMORY_FALLBACK_BYTES: u64 = 4 << 30;
+
+/// An acquisition that is ready to be read.
+pub(super) struct Prepared {
+    pub(super) set: FileSet,
+    pub(super) optics: ResolvedOptics,
+    /// The detector's own mask, 0 is good, `[det_row][det_col]`.
+    pub(super) pixel_mask: Vec<u32>,
+    /// Empty, and as large as the memory allows.
+    pub(super) resident: Arc<Resident>,
+    /// Most bytes the spectra may take.
+    spectra_bytes: u64,
+    /// What a person should know before it starts, one sentence each.
+    pub(super) notes: Vec<String>,
+    /// Time it took.
+    pub(super) elapsed: Duration,
+}
+
+impl Prepared {
+    /// Opens the set, settles the optics, and makes the result folder.
+    ///
+    /// # Errors
+    /// Those of [`open`]; a pixel mask of another detector; a scan the memory cannot hold the totals of; a result folder
+    /// that cannot be written to.
+    pub(super) fn open(request: &RunRequest) -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let (set, optics) = open(request)?;
+        let pixel_mask = pixel_mask(&set)?;
+        let usable =
+            MemoryReport::examine().usable_bytes().map_or(MEMORY_FALLBACK_BYTES, |bytes| bytes / 10 * 8);
+        let scan = optics.scan_shape.value;
+        let budget = Budget { bytes: request.memory_budget_bytes.unwrap_or(usable) };
+        let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
+        prepare_folder(&request.out, scan, set.detector)?;
+        let mut notes = optics.notes.clone();
+        if request.out.join(RESULT_FILE).exists() {
+            notes.push(format!("{}: the results of an older run will be replaced", request.out.display()));
+        }
+        let elapsed = started.elapsed();
+        Ok(Self { set, optics, pixel_mask, resident, spectra_bytes: usable, notes, elapsed })
+    }
+
+    /// What the reconstruction is told.
+    pub(super) fn live_settings(&self, request: &RunRequest) -> LiveSettings {
+        let optics = &self.optics;
+        let pixels = |pinned: &Resolved<[Pixels; 2]>| pinned.value.map(|px| px.0);
+        let sampling = optics.detector_sampling.as_ref().map(|pinned| pinned.value);
+        LiveSettings {
+            // A sampling that is not pinned is measured: the one given here is not used then.
+            optics: optics.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])),
+            pins: Pins {
+                centre: optics.bf_centre.as_ref().map(pixels),
+                radius: optics.bf_radius.as_ref().map(|pinned| pinned.value),
+                sampling,
+            },
+            pixel_mask: self.pixel_mask.clone(),
+            options: Options {
+                moments: if request.loss { Moments::Compute } else { Moments::Skip },
+                ..Options::default()
+            },
+            most_bytes: self.spectra_bytes,
+        }
+    }
+}
+
+/// The detector's own mask; all good where the file has none.
+fn pixel_mask(set: &FileSet) -> anyhow::Result<Vec<u32>> {
+    match &set.metadata.pixel_mask {
+        Some(([rows, cols], mask)) if [*rows, *cols] == [set.detector.rows, set.detector.cols] => {
+            Ok(mask.clone())
+        }
+        Some(([rows, cols], _)) => {
+            let detector = set.detector;
+            Err(anyhow!(
+                "the pixel mask is {rows}x{cols}, the frames are {detector}: these do not belong together"
+            ))
+        }
+        None => Ok(vec![0; set.detector.pixels()]),
+    }
+}

@@ -1,0 +1,56 @@
+//! The folder results go to: fit to be written to before anything is computed, and never a mixture of two runs.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use kernels::types::{DetectorShape, ScanShape};
+
+use super::RESULT_FILE;
+use crate::doctor::free_bytes;
+use crate::output::{EXTENSIONS, Quantity};
+
+/// Most bytes a scan position takes in all files together: eleven images at most, each three times.
+const BYTES_A_POSITION: u64 = 128;
+/// The same for a detector pixel, of which there are two images.
+const BYTES_A_PIXEL: u64 = 40;
+
+/// Makes the folder when it is missing, and makes sure that results can be written into it.
+///
+/// # Errors
+/// It cannot be made, no file can be made in it, or its disk is too full for the results; the text names it.
+pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("{}: the result folder cannot be made", out.display()))?;
+    let trial = out.join(format!(".sideband-trial.{}.part", std::process::id()));
+    File::create(&trial)
+        .and_then(|_| std::fs::remove_file(&trial))
+        .with_context(|| format!("{}: the result folder cannot be written to", out.display()))?;
+    let of = |number: usize, bytes: u64| (number as u64).saturating_mul(bytes);
+    let needed = of(scan.positions(), BYTES_A_POSITION).saturating_add(of(detector.pixels(), BYTES_A_PIXEL));
+    if let Some(free) = free_bytes(out) {
+        ensure!(
+            free >= needed,
+            "{}: the disk of the result folder has {free} bytes free, expected at least {needed} for the results",
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Removes what an older run left: its account first, so that no mixture ever looks whole, then every image.
+pub(super) fn remove_older(out: &Path) -> anyhow::Result<()> {
+    let images = Quantity::ALL.iter().flat_map(|quantity| {
+        EXTENSIONS.map(|extension| out.join(format!("{}.{extension}", quantity.stem())))
+    });
+    for path in std::iter::once(out.join(RESULT_FILE)).chain(images) {
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("{}: cannot be replaced", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Ctrl-C at the built program: an end in good order, and at once when it comes twice.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::bslz4_encode::encode_bslz4;
+use kernels::types::{CountType, DetectorShape, Kilovolts};
+
+use super::program::{Array, result};
+
+const SCAN: usize = 256;
+const DETECTOR: DetectorShape = DetectorShape { rows: 192, cols: 192 };
+
+/// An acquisition that takes one thread seconds to read: 256 x 256 positions, a disk of single counts, made once.
+fn long_acquisition() -> &'static Path {
+    static SET: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_dir, master) = SET.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = FilewriterSettings {
+            name: "long".to_owned(),
+            detector: DETECTOR,
+            count_type: CountType::U16,
+            images_per_file: 10_000,
+            existing: Existing::Refuse,
+            metadata: MasterMetadata { voltage: Kilovolts(200.0), ..MasterMetadata::default() },
+        };
+        let mut set = FilewriterSet::create(dir.path(), settings).unwrap();
+        let frames: Vec<Vec<u8>> = (0..7).map(frame).collect();
+        for at in 0..SCAN * SCAN {
+            set.append_chunk(&frames[at % frames.len()]).unwrap();
+        }
+        let master = set.finish().unwrap().master;
+        (dir, master)
+    });
+    master
+}
+
+/// A compressed frame: within 12 pixels of the middle, one pixel of seven has not counted.
+fn frame(number: usize) -> Vec<u8> {
+    let DetectorShape { rows, cols } = DETECTOR;
+    let is_lit = |at: usize| {
+        let from_middle = |place: usize, len: usize| place as f64 - (len as f64 - 1.0) / 2.0;
+        from_middle(at / cols, rows).hypot(from_middle(at % cols, cols)) < 12.0 && at % 7 != number
+    };
+    let counts: Vec<u16> = (0..rows * cols).map(|at| u16::from(is_lit(at))).collect();
+    let mut bytes = Vec::new();
+    encode_bslz4(&counts, &mut bytes);
+    bytes
+}
+
+/// A program at work, whose stderr is read line by line.
+struct Running {
+    child: Child,
+    stderr: BufReader<std::process::ChildStderr>,
+}
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sideband"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        Self { child, stderr }
+    }
+
+    fn run(out: &Path) -> Self {
+        let optics =
+            ["--semi-angle-mrad=25", "--scan-step-nm=0.02", "--rotation-deg=0", "--scan-shape=256x256"];
+        let place = ["run", long_acquisition().to_str().unwrap(), "--out", out.to_str().unwrap()];
+        Self::start(&[&place[..], &optics, &["--threads=1"]].concat())
+    }
+
+    /// Waits until a line of stderr holds `words`.
+    fn wait_for(&mut self, words: &str) {
+        let mut said = String::new();
+        let mut line = String::new();
+        while self.stderr.read_line(&mut line).expect("text") > 0 {
+            if line.contains(words) {
+                return;
+            }
+            said.push_str(&std::mem::take(&mut line));
+        }
+        panic!("'{words}' was never said: {said}");
+    }
+
+    fn ctrl_c(&self) {
+        let pid = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: the child has not been waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    }
+
+    /// Waits for the end: exit code and stdout.
+    fn end(mut self) -> (i32, String) {
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).unwrap();
+        self.stderr.read_to_string(&mut String::new()).unwrap();
+        (self.child.wait().unwrap().code().expect("ended by itself"), stdout)
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_a_run_saves_what_has_come_and_names_it_partial() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Running::run(dir.path());
+    run.wait_for("of 65536 frames");
+    run.ctrl_c();
+    let (code, stdout) = run.end();
+    assert_eq!(code, 130, "{stdout}");
+    let report = result(dir.path());
+    assert_eq!((&report["status"], &report["interrupted"]), (&"partial".into(), &true.into()));
+    let frames = &report["frames"];
+    let number = |key: &str| frames[key].as_u64().unwrap();
+    let (received, missing) = (number("received"), number("missing"));
+    assert!(received > 0 && missing > 0 && received + missing == 65536, "{frames}");
+    assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames, {missing} missing")));
+    let gap = &frames["gaps"][0];
+    assert_eq!((gap["first"].as_u64(), gap["count"].as_u64()), (Some(received), Some(missing)), "{gap}");
+    // Exactly the first frames are in the images.
+    let lit = Array::read(&dir.path().join("frame_sum.npy")).u64();
+    assert!(lit.iter().enumerate().all(|(at, &sum)| (sum > 0) == ((at as u64) < received)));
+    assert!(dir.path().join("phase.png").is_file());
+}
+
+#[test]
+fn a_second_ctrl_c_ends_at_once_and_leaves_nothing_that_looks_like_a_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Running::run(dir.path());
+    run.wait_for("of 65536 frames");
+    run.ctrl_c();
+    run.wait_for("again Ctrl-C ends at once");
+    run.ctrl_c();
+    let asked = Instant::now();
+    assert_eq!(run.end().0, 130);
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    assert!(!dir.path().join("result.json").exists());
+}
+
+#[test]
+fn ctrl_c_ends_a_simulation_and_leaves_no_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let mut simulation = Running::start(&["simulate", "--out", out, "--scan-shape=1024x1024"]);
+    simulation.wait_for("of 1048576 frames");
+    simulation.ctrl_c();
+    simulation.wait_for("interrupted after");
+    let (code, stdout) = simulation.end();
+    assert_eq!((code, stdout.as_str()), (130, ""));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn ctrl_c_during_the_simulation_of_a_demo_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut demo = Running::start(&["demo", "--out", dir.path().to_str().unwrap()]);
+    demo.wait_for("of 4096 frames");
+    demo.ctrl_c();
+    assert_eq!(demo.end().0, 130);
+    assert!(!dir.path().join("result/result.json").exists());
+}
