@@ -60,6 +60,8 @@ pub enum Ending {
     Done,
     /// Stopped on request; what there was is saved.
     Interrupted,
+    /// There is no phase image; what could be computed is saved.
+    NoPhase,
 }
 
 /// Reads the command line, does what it says, says what went wrong on stderr.
@@ -68,6 +70,7 @@ pub fn main() -> ExitCode {
     match dispatch(cli.command) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Interrupted) => ExitCode::from(130),
+        Ok(Ending::NoPhase) => ExitCode::FAILURE,
         Err(error) if error.is::<Interrupted>() => {
             tell(&error.to_string());
             ExitCode::from(130)
@@ -119,7 +122,9 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
 fn say(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     match writeln!(std::io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::from(error).context("stdout cannot be written to"))
+        }
         _ => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::optics::{OpticsError, ResolvedOptics};
-use crate::report::MissingFrames;
+use crate::report::{MissingFrames, as_text};
 
 pub use gather::recorded_sources;
 
@@ -15,6 +15,7 @@ pub use gather::recorded_sources;
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     /// The master file.
+    #[serde(serialize_with = "as_text")]
     pub master: PathBuf,
     /// The detector.
     pub detector: Detector,
@@ -85,6 +86,7 @@ pub struct Triggers {
 #[derive(Clone, Debug, Serialize)]
 pub struct DataFile {
     /// The file.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// First frame, counted from 0.
     pub first: u64,
@@ -100,6 +102,7 @@ pub struct DataFile {
 #[derive(Clone, Debug, Serialize)]
 pub struct SideCar {
     /// The file.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// What it says, `name = value unit`.
     pub says: Vec<String>,

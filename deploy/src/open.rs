@@ -6,7 +6,7 @@ use ingest::IngestError;
 use ingest::dectris::FileSet;
 
 use crate::inspect::recorded_sources;
-use crate::optics::{Acquisition, OpticsError, OpticsRequest, ResolvedOptics, resolve};
+use crate::optics::{Acquisition, OpticsError, OpticsRequest, ResolvedOptics, check_settled, resolve};
 use crate::request::RunRequest;
 
 /// Opens the file set of a request and resolves its optics.
@@ -37,7 +37,10 @@ pub fn open_set(master: &Path) -> anyhow::Result<FileSet> {
 /// The optics of an opened set: what the user says, joined with what the files say.
 ///
 /// # Errors
-/// Those of [`resolve`].
+/// Those of [`resolve`]; a bright field that is not on the detector, aberrations nobody could follow.
 pub fn resolve_for(set: &FileSet, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
-    resolve(request, &recorded_sources(set), Acquisition { frames_expected: set.frames_expected })
+    let acquisition = Acquisition { frames_expected: set.frames_expected };
+    let optics = resolve(request, &recorded_sources(set), acquisition)?;
+    check_settled(&optics, set.detector)?;
+    Ok(optics)
 }

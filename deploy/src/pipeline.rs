@@ -36,7 +36,7 @@ use kernels::Cpu;
 use kernels::bslz4_decode::DecodeFrames;
 use kernels::encode_counts::EncodeCounts;
 use kernels::types::Gap;
-use resident::{AppendStage, Event, Resident};
+use resident::{AppendStage, Event, Resident, ResidentError};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
 use crate::progress::{Progress, Voice};
@@ -131,7 +131,12 @@ where
         let live = live
             .map_err(anyhow::Error::from)
             .and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
-        let filled = filled.context("not every frame could be kept")?;
+        let filled = filled.map_err(|error| match error.downcast_ref() {
+            Some(ResidentError::OverBudget { .. }) => {
+                error.context("the encoded counts take more memory than they may (--memory-gb)")
+            }
+            _ => error,
+        })?;
         Ok(Streamed { filled, live })
     })
 }

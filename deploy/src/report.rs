@@ -14,7 +14,7 @@ use crate::optics::ResolvedOptics;
 use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
-pub use folder::prepare_folder;
+pub use folder::{older_results, prepare_folder};
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";
@@ -84,8 +84,10 @@ pub enum Status {
 #[derive(Clone, Debug, Serialize)]
 pub struct Input {
     /// The master file.
+    #[serde(serialize_with = "as_text")]
     pub master: PathBuf,
     /// The data files and side-cars that were used.
+    #[serde(serialize_with = "as_texts")]
     pub files: Vec<PathBuf>,
     /// Bytes of compressed frames that were read.
     pub compressed_bytes: u64,
@@ -249,6 +251,16 @@ pub(crate) fn as_map<K: Serialize, V: Serialize, S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+/// Serialises a path as text: JSON has nothing else, and a name that is no Unicode is no reason to lose a result.
+pub(crate) fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+/// As [`as_text`], several.
+fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 mod interrupt;
 #[path = "command_line/program.rs"]
 mod program;
+#[path = "command_line/refusals.rs"]
+mod refusals;
 #[path = "command_line/run.rs"]
 mod run;
 

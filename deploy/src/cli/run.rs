@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Ending, say, tell};
+use crate::output::Quantity;
 use crate::report::{RESULT_FILE, RunReport, Status};
 use crate::request::RunRequest;
 
@@ -24,16 +25,25 @@ fn conclude(report: &RunReport, out: &Path) -> anyhow::Result<Ending> {
         tell(&format!("warning: {warning}"));
     }
     say(&conclusion(report, out))?;
-    Ok(if report.interrupted { Ending::Interrupted } else { Ending::Done })
+    Ok(match (report.interrupted, has_phase(report)) {
+        (true, _) => Ending::Interrupted,
+        (false, true) => Ending::Done,
+        (false, false) => Ending::NoPhase,
+    })
+}
+
+fn has_phase(report: &RunReport) -> bool {
+    report.images.iter().any(|image| image.name == Quantity::Phase.stem())
 }
 
 fn conclusion(report: &RunReport, out: &Path) -> String {
     let frames = &report.frames;
     let counts = format!("{} of {} frames, {} missing", frames.received, frames.expected, frames.missing);
-    let mut lines = vec![match (report.status, report.interrupted) {
-        (Status::Complete, _) => format!("complete: {} frames", frames.received),
-        (Status::Partial, false) => format!("PARTIAL: {counts}"),
-        (Status::Partial, true) => format!("PARTIAL, interrupted: {counts}"),
+    let interrupted = if report.interrupted { ", interrupted" } else { "" };
+    let no_phase = if has_phase(report) { "" } else { ", no phase image" };
+    let mut lines = vec![match report.status {
+        Status::Complete => format!("complete: {} frames", frames.received),
+        Status::Partial => format!("PARTIAL{interrupted}{no_phase}: {counts}"),
     }];
     let pictures = report.images.iter().flat_map(|image| &image.files).filter(|file| file.ends_with(".png"));
     lines.extend(pictures.map(|file| out.join(file).display().to_string()));

@@ -17,6 +17,7 @@ const LONGEST: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug, Serialize)]
 pub struct DiskReport {
     /// The folder.
+    #[serde(serialize_with = "crate::report::as_text")]
     pub dir: PathBuf,
     /// Bytes written and read.
     pub bytes: u64,

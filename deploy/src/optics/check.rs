@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use kernels::types::{Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::correct_spectra::{GammaModel, ModelError};
+use kernels::types::{DetectorShape, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use ssb::bright_field::FEWEST_PIXELS;
 
 use super::missing::Missing;
-use super::{Parameter, Source};
+use super::{Parameter, Provenance, Resolved, ResolvedOptics, Source};
 
 /// Why the optics of an acquisition could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +33,11 @@ pub enum OpticsError {
         /// The value with its unit.
         got: String,
         /// The range with its unit.
-        expected: &'static str,
+        expected: String,
     },
+    /// Values that are each possible and together are not, or are more than can be followed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// One aberration twice from one source.
     #[error("aberration {name}: given twice, expected once")]
     Repeated {
@@ -54,6 +59,9 @@ pub enum OpticsError {
     },
 }
 
+/// No term of any order is larger than this in a microscope that makes a probe.
+const LARGEST_ABERRATION: Nanometres = Nanometres(1e10);
+
 /// Checks everything a source says.
 ///
 /// # Errors
@@ -61,9 +69,14 @@ pub enum OpticsError {
 pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
     let values = &source.values;
     let place = source.described();
-    let check = |parameter, fine: bool, got: &dyn Fn() -> String, expected| match fine {
+    let check = |parameter, fine: bool, got: &dyn Fn() -> String, expected: &str| match fine {
         true => Ok(()),
-        false => Err(OpticsError::Impossible { parameter, place: place.clone(), got: got(), expected }),
+        false => Err(OpticsError::Impossible {
+            parameter,
+            place: place.clone(),
+            got: got(),
+            expected: str::to_owned(expected),
+        }),
     };
     if let Some(Kilovolts(kv)) = values.voltage {
         check(Parameter::Voltage, (10.0..=1000.0).contains(&kv), &|| format!("{kv} kV"), "10 to 1000 kV")?;
@@ -111,12 +124,64 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         )?;
     }
     for (at, term) in values.aberrations.iter().enumerate() {
-        let fine = term.size.0.is_finite() && term.angle.0.is_finite();
-        let got = || format!("{} = {}, {}", term.name(), term.size, term.angle);
-        check(Parameter::Aberration, fine, &got, "finite numbers")?;
+        let fine = term.size.0.abs() <= LARGEST_ABERRATION.0 && term.angle.0.abs() <= 1e4;
+        let got = || format!("{} = {} nm, {} deg", term.name(), short(term.size.0), short(term.angle.0));
+        check(Parameter::Aberration, fine, &got, "at most 1e10 nm (10 m) and 1e4 deg")?;
         if values.aberrations[..at].iter().any(|earlier| earlier.name() == term.name()) {
             return Err(OpticsError::Repeated { name: term.name() });
         }
     }
+    Ok(())
+}
+
+/// A number without three hundred digits.
+fn short(value: f64) -> String {
+    if value.abs() < 1e9 { value.to_string() } else { format!("{value:e}") }
+}
+
+/// Where a value came from, beside the name of its flag.
+fn origin<T>(resolved: &Resolved<T>) -> String {
+    match resolved.provenance {
+        Provenance::Flag => resolved.provenance.to_string(),
+        _ => resolved.detail.clone(),
+    }
+}
+
+/// Checks what can only be said of all values together, and of a detector: that a pinned bright field lies on it, and
+/// that the aberrations can be followed.
+///
+/// # Errors
+/// [`OpticsError::Impossible`] for the bright field, [`OpticsError::Model`].
+pub(crate) fn check_settled(optics: &ResolvedOptics, detector: DetectorShape) -> Result<(), OpticsError> {
+    let [rows, cols] = [detector.rows, detector.cols].map(|len| len as f64);
+    if let Some(centre) = &optics.bf_centre {
+        let [Pixels(row), Pixels(col)] = centre.value;
+        if !(-0.5..=rows - 0.5).contains(&row) || !(-0.5..=cols - 0.5).contains(&col) {
+            return Err(OpticsError::Impossible {
+                parameter: Parameter::BfCentre,
+                place: origin(centre),
+                got: format!("{row}, {col} px"),
+                expected: format!("a place on the {detector} detector"),
+            });
+        }
+    }
+    if let Some(radius) = &optics.bf_radius {
+        let smallest = (FEWEST_PIXELS as f64 / std::f64::consts::PI).sqrt();
+        let largest = rows.hypot(cols);
+        let Pixels(px) = radius.value;
+        if !(smallest..=largest).contains(&px) {
+            return Err(OpticsError::Impossible {
+                parameter: Parameter::BfRadius,
+                place: origin(radius),
+                got: format!("{px} px"),
+                expected: format!(
+                    "{smallest:.1} px ({FEWEST_PIXELS} pixels) to {largest:.1} px (the diagonal of the {detector} detector)"
+                ),
+            });
+        }
+    }
+    // A sampling that is not pinned is measured later: no aberration depends on it.
+    let sampling = optics.detector_sampling.as_ref().map_or([Milliradians(1.0); 2], |pinned| pinned.value);
+    GammaModel::new(&optics.optics_at(sampling))?;
     Ok(())
 }

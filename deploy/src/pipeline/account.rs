@@ -34,6 +34,8 @@ pub(super) fn settle(
     let imaging = Instant::now();
     let found = images::compute(&snapshot, live.as_ref(), &optics, request.rings, &pixel_mask)?;
     let images_time = imaging.elapsed();
+    let empty = found.masks.iter().filter(|(_, mask)| mask.pixels == 0);
+    warnings.extend(empty.map(|(name, mask)| format!("{name} is all 0: no pixel is in it ({})", mask.rule)));
 
     let totals = snapshot.totals();
     let missing = set.frames_expected.saturating_sub(totals.frames);

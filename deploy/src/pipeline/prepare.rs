@@ -12,7 +12,7 @@ use ssb::{LiveSettings, Moments, Options, Pins};
 use crate::doctor::MemoryReport;
 use crate::open::open;
 use crate::optics::{Resolved, ResolvedOptics};
-use crate::report::{RESULT_FILE, prepare_folder};
+use crate::report::{older_results, prepare_folder};
 use crate::request::RunRequest;
 
 /// Memory assumed usable where the system does not say.
@@ -51,9 +51,7 @@ impl Prepared {
         let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
         prepare_folder(&request.out, scan, set.detector)?;
         let mut notes = optics.notes.clone();
-        if request.out.join(RESULT_FILE).exists() {
-            notes.push(format!("{}: the results of an older run will be replaced", request.out.display()));
-        }
+        notes.extend(older_results(&request.out));
         let elapsed = started.elapsed();
         Ok(Self { set, optics, pixel_mask, resident, spectra_bytes: usable, notes, elapsed })
     }

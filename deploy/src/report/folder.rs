@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use kernels::types::{DetectorShape, ScanShape};
@@ -39,12 +39,29 @@ pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> a
     Ok(())
 }
 
-/// Removes what an older run left: its account first, so that no mixture ever looks whole, then every image.
-pub(super) fn remove_older(out: &Path) -> anyhow::Result<()> {
-    let images = Quantity::ALL.iter().flat_map(|quantity| {
+/// Everything a run may write: its account first, then every image.
+fn result_paths(out: &Path) -> impl Iterator<Item = PathBuf> {
+    let images = Quantity::ALL.iter().flat_map(move |quantity| {
         EXTENSIONS.map(|extension| out.join(format!("{}.{extension}", quantity.stem())))
     });
-    for path in std::iter::once(out.join(RESULT_FILE)).chain(images) {
+    std::iter::once(out.join(RESULT_FILE)).chain(images)
+}
+
+/// A sentence about the results that lie in the folder already, which [`super::write_results`] will replace.
+pub fn older_results(out: &Path) -> Option<String> {
+    let mut older = result_paths(out).filter(|path| path.exists());
+    let first = older.next()?;
+    let name = first.file_name().unwrap_or(first.as_os_str()).to_string_lossy().into_owned();
+    let more = match older.count() {
+        0 => String::new(),
+        some => format!(" and {some} files more"),
+    };
+    Some(format!("{}: results of an older run will be replaced: {name}{more}", out.display()))
+}
+
+/// Removes what an older run left: its account first, so that no mixture ever looks whole, then every image.
+pub(super) fn remove_older(out: &Path) -> anyhow::Result<()> {
+    for path in result_paths(out) {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("{}: cannot be replaced", path.display()));

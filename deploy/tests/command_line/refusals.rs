@@ -1,0 +1,241 @@
+//! What a microscopist gets wrong, and what a machine runs out of: said in words, at once, and nothing spoilt.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::program::{
+    Array, TINY_OPTICS, code, result, run_tiny, sideband, simulated, simulated_with, stderr, stdout,
+};
+
+/// Runs a tiny set with flags of one's own in place of those of the same name.
+fn run_with(master: &str, out: &Path, flags: &[&str]) -> Output {
+    let mut args = vec!["run", master, "--out", out.to_str().unwrap()];
+    for pair in TINY_OPTICS.chunks_exact(2) {
+        if !flags.iter().any(|flag| flag.starts_with(pair[0])) {
+            args.extend(pair);
+        }
+    }
+    args.extend(flags);
+    sideband(&args)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_no_microscope_is_set_to_is_refused_by_its_flag_before_anything_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    for (flag, got, expected) in [
+        ("--scan-step-nm=-0.02", "-0.02 nm", "more than 0"),
+        ("--scan-step-nm=0.02,0", "0 nm", "more than 0"),
+        ("--scan-step-nm=nan", "nan", "one number or ROW,COL"),
+        ("--semi-angle-mrad=0", "0 mrad", "more than 0"),
+        ("--semi-angle-mrad=nan", "NaN mrad", "more than 0"),
+        ("--voltage-kv=300000", "300000 kV", "10 to 1000 kV"),
+        ("--rotation-deg=nan", "NaN deg", "-360 to 360 deg"),
+        ("--scan-shape=4x5", "20 positions", "16 frames"),
+        ("--bf-centre=40,3", "40, 3 px", "32x32 detector"),
+        ("--bf-centre=3,-0.6", "3, -0.6 px", "32x32 detector"),
+        ("--bf-radius-px=0.5", "0.5 px", "16 pixels"),
+        ("--bf-radius-px=1000", "1000 px", "45.3 px"),
+        ("--detector-sampling-mrad=0", "0 mrad", "more than 0"),
+        ("--aberration=C10=1e300", "1e300 nm", "1e10 nm"),
+        ("--aberration=C10=1e9", "turns", "10000"),
+        ("--aberration=C12=3", "C12", "C12=3,DEG"),
+    ] {
+        let output = run_with(&master, &out, &[flag]);
+        let text = stderr(&output);
+        assert_eq!(code(&output), 2, "{flag}: {text}");
+        assert!(text.contains(got) && text.contains(expected), "{flag}: {text}");
+        assert!(!out.exists(), "{flag}");
+    }
+    let twice = run_with(&master, &out, &["--aberration=C10=1", "--aberration=c10=2"]);
+    assert!(code(&twice) == 2 && stderr(&twice).contains("C10: given twice"), "{}", stderr(&twice));
+}
+
+#[test]
+fn a_value_of_an_optics_file_that_cannot_be_is_refused_with_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let optics = dir.path().join("optics.toml");
+    for (text, said) in [
+        ("bf_centre = [40, 3]", "40, 3 px"),
+        ("voltage_kv = nan", "NaN kV"),
+        ("scan_shape = [-4, 4]", "256x256"),
+        ("bf_radius = 3", "bf_radius"),
+    ] {
+        std::fs::write(&optics, text).unwrap();
+        let output = run_tiny(&master, &dir.path().join("result"), &["--optics", optics.to_str().unwrap()]);
+        assert_eq!(code(&output), 2);
+        let words = stderr(&output);
+        assert!(words.contains(said) && words.contains("optics.toml"), "{words}");
+    }
+}
+
+#[test]
+fn a_result_folder_that_cannot_be_written_to_ends_a_run_before_it_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    for out in [Path::new(&master).to_owned(), Path::new(&master).join("below")] {
+        let output = run_tiny(&master, &out, &[]);
+        let text = stderr(&output);
+        assert_eq!(code(&output), 1);
+        assert!(text.contains(out.to_str().unwrap()) && text.contains("result folder"), "{text}");
+        assert!(!text.contains("of 16 frames"), "{text}");
+    }
+}
+
+#[test]
+fn results_of_an_older_run_are_replaced_as_a_whole_and_with_a_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    let first = run_tiny(&master, &out, &["--loss"]);
+    assert!(code(&first) == 0 && !stderr(&first).contains("older"), "{}", stderr(&first));
+    assert!(out.join("mean_phase.npy").exists());
+    std::fs::write(out.join("notes.txt"), "mine").unwrap();
+    let second = run_tiny(&master, &out, &[]);
+    assert!(stderr(&second).contains("results of an older run will be replaced"), "{}", stderr(&second));
+    assert!(names(&out).iter().all(|name| !name.starts_with("mean_phase")), "{:?}", names(&out));
+    assert!(out.join("notes.txt").exists() && result(&out)["images"].as_array().unwrap().len() == 10);
+}
+
+/// A limit on the size of a file stands for a full disk: the same call fails in the same place.
+#[test]
+fn a_disk_that_fills_up_spoils_no_older_result_and_leaves_no_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    let (files, account) = (names(&out), std::fs::read(out.join("result.json")).unwrap());
+    let output = Command::new("sh")
+        .args(["-c", r#"trap '' XFSZ; ulimit -f 8; exec "$0" "$@""#, env!("CARGO_BIN_EXE_sideband")])
+        .args(["run", &master, "--out", out.to_str().unwrap()])
+        .args(TINY_OPTICS)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("phase.png: cannot be written"), "{}", stderr(&output));
+    assert_eq!((names(&out), std::fs::read(out.join("result.json")).unwrap()), (files, account));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_with_spaces_and_bytes_that_are_no_unicode_are_as_good_as_others() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    let plain = simulated(&dir.path().join("plain"));
+    let odd = dir.path().join(OsStr::from_bytes(b"a set \xff"));
+    std::fs::rename(Path::new(&plain).parent().unwrap(), &odd).unwrap();
+    let master = odd.join("simulated_master.h5");
+    let out = dir.path().join(OsStr::from_bytes(b"a result \xff"));
+    let mut args = vec![OsStr::new("run"), master.as_os_str(), OsStr::new("--out"), out.as_os_str()];
+    args.extend(TINY_OPTICS.map(OsStr::new));
+    let output = sideband(&args);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(result(&out)["input"]["master"].as_str().unwrap().contains("a set \u{fffd}/simulated_master.h5"));
+    let output = sideband(&[OsStr::new("inspect"), master.as_os_str(), OsStr::new("--json")]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let folder = [OsStr::new("--dir"), odd.as_os_str(), OsStr::new("--size-mb=1")];
+    let output = sideband(&[&[OsStr::new("doctor"), OsStr::new("--json")][..], &folder].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn one_row_one_column_one_position_and_wide_counts_are_scans_too() {
+    for (shape, count_type) in [("1x40", "u32"), ("40x1", "u8"), ("1x1", "u32")] {
+        let dir = tempfile::tempdir().unwrap();
+        let simulate =
+            ["--detector-shape=33x31", "--detector-sampling-mrad=3", "--images-per-file=7", "--quiet"];
+        let place = ["simulate", "--out", dir.path().to_str().unwrap()];
+        let shapes = ["--scan-shape", shape, "--count-type", count_type];
+        let made = sideband(&[&place[..], &shapes, &simulate].concat());
+        assert_eq!(code(&made), 0, "{}", stderr(&made));
+        let out = dir.path().join("result");
+        let output = run_with(stdout(&made).trim(), &out, &["--scan-shape", shape]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let read = |stem: &str| Array::read(&out.join(format!("{stem}.npy")));
+        let phase = read("phase");
+        assert_eq!(format!("{}x{}", phase.shape[0], phase.shape[1]), shape);
+        assert!(phase.f64().iter().all(|phase| phase.is_finite()));
+        let (scan, detector) = (read("frame_sum").u64(), read("detector_total").u64());
+        assert!(scan.iter().sum::<u64>() == detector.iter().sum::<u64>() && detector.len() == 33 * 31);
+    }
+}
+
+#[test]
+fn a_set_that_was_cut_short_is_partial_and_says_where_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let last = master.replace("_master.h5", "_data_000004.h5");
+    let whole = std::fs::read(&last).unwrap();
+    std::fs::write(&last, &whole[..whole.len() / 3]).unwrap();
+    let out = dir.path().join("result");
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("_data_000004.h5") && stderr(&output).contains("cut short"));
+    let report = result(&out);
+    assert_eq!((&report["status"], &report["interrupted"]), (&"partial".into(), &false.into()));
+    let gap = &report["frames"]["gaps"][0];
+    assert_eq!((&gap["first"], &gap["count"]), (&12.into(), &4.into()), "{gap}");
+}
+
+#[test]
+fn a_run_without_a_phase_image_fails_and_saves_what_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let dark =
+        ["--specimen=vacuum", "--electrons-per-frame=1e-9", "--hot-pixels=0", "--unlisted-hot-pixels=0"];
+    let master = simulated_with(dir.path(), &dark);
+    let out = dir.path().join("result");
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains("PARTIAL, no phase image: 16 of 16 frames"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("is the beam blanked?"), "{}", stderr(&output));
+    assert_eq!(result(&out)["status"], "partial");
+    assert!(out.join("frame_sum.npy").is_file() && !out.join("phase.npy").exists());
+}
+
+#[test]
+fn limits_that_leave_nothing_are_said_by_their_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    let output = run_tiny(&master, &out, &["--memory-gb=0.000001"]);
+    assert_eq!(code(&output), 1);
+    let text = stderr(&output);
+    assert!(text.contains("--memory-gb") && text.contains("budget 1000 bytes"), "{text}");
+    let output = run_tiny(&master, &out, &["--adf-ring=7,8"]);
+    assert_eq!(code(&output), 0);
+    assert!(
+        stderr(&output).contains("adf is all 0: no pixel is in it (7 R <= r <= 8 R"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stdout_that_takes_nothing_loses_no_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    let output = Command::new(env!("CARGO_BIN_EXE_sideband"))
+        .args(["run", &master, "--out", out.to_str().unwrap()])
+        .args(TINY_OPTICS)
+        .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("stdout cannot be written to"), "{}", stderr(&output));
+    assert_eq!(result(&out)["status"], "complete");
+}
