@@ -2,7 +2,7 @@
 //!
 //! Five sources may speak, the first that does wins: flag, optics file, the acquisition's own file, a side-car
 //! file beside it, a default. What is still unknown is asked for by name, all of it in one error; nothing
-//! is guessed. Read [`resolve`] first.
+//! is guessed. Read [`resolve()`] first.
 
 mod check;
 mod missing;

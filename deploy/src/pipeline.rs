@@ -11,7 +11,7 @@
 //! | spectra row by row, then the phase | live ssb | `ssb` |
 //! | images and `result.json` | outputs | `images.rs`, `account.rs`, [`crate::report`] |
 //!
-//! Every stage runs on a thread of its own, named in [`start_stages`]; arithmetic inside a stage is spread over rayon's
+//! Every stage runs on a thread of its own, named in `start_stages`; arithmetic inside a stage is spread over rayon's
 //! threads. Channels are bounded, so a slow stage slows the reading and nothing else. A stage that ends closes its
 //! output, which ends the next in good order: the stop flag ends the source, and the rest follows. Read [`run`] first.
 

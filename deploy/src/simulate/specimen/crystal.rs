@@ -1,4 +1,4 @@
-//! Strontium titanate along [001], with vacancies and barium dopants.
+//! Strontium titanate along `[001]`, with vacancies and barium dopants.
 
 use super::{Atom, Defect, Extent, Specimen};
 use crate::simulate::counts::{generator, uniform};
