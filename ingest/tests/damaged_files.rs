@@ -16,7 +16,7 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-use set::{Random, Set, deliver};
+use set::{Random, Set, deliver, overwrite};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -240,7 +240,7 @@ fn files_with_many_changes_are_read_without_a_panic() {
     names.sort();
     for name in &names {
         let sound = std::fs::read(name).unwrap();
-        std::fs::write(&path, &sound).unwrap();
+        overwrite(&path, &sound);
         assert!(walk::walk(&path) > 4, "{} sound", name.display());
         for _ in 0..60 {
             let mut bytes = sound.clone();
@@ -258,7 +258,7 @@ fn files_with_many_changes_are_read_without_a_panic() {
                     _ => bytes.truncate(at.max(64)),
                 }
             }
-            std::fs::write(&path, &bytes).unwrap();
+            overwrite(&path, &bytes);
             answers += walk::walk(&path);
         }
     }

@@ -1,5 +1,6 @@
 //! A set of files in a folder of its own, and what comes out of it through all three stages.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ impl Set {
 
     /// Writes other bytes for one file.
     pub fn damage(&self, file: usize, bytes: &[u8]) {
-        std::fs::write(&self.files[file].0, bytes).unwrap();
+        overwrite(&self.files[file].0, bytes);
     }
 
     /// Puts the sound bytes of one file back.
@@ -105,6 +106,13 @@ impl Set {
             problems: set.files.into_iter().filter_map(|file| file.problem).collect(),
         }
     }
+}
+
+/// Writes a file over itself. Not emptied first: some file systems wait for the disk when a file that was is closed.
+pub fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
 }
 
 /// What came of a damaged set.
