@@ -1,13 +1,12 @@
-"""Reads every frame of a DECTRIS filewriter set with h5py + hdf5plugin, the way an analyst would: python h5py_decode.py MASTER.h5 [BLOCK]
+"""Reads every frame of a DECTRIS filewriter set with h5py + hdf5plugin, the way an analyst would: python h5py_decode.py MASTER.h5 [BLOCK [TOTALS.u64]]
 
 Prints one JSON line: frames, seconds to open the files and decode every frame (blocks of BLOCK frames, thrown away), and the seconds of the same with the
-detector total and the frame sums accumulated, with both as checksums to compare.
+detector total and the frame sums accumulated. TOTALS.u64 receives both, detector total first.
 """
 import json
 import os
 import sys
 import time
-import zlib
 
 import h5py
 import hdf5plugin  # noqa: F401  (registers filter 32008)
@@ -42,17 +41,10 @@ def main():
         total = total + block.sum(axis=0, dtype=np.uint64)
         sums.append(block.reshape(len(block), -1).sum(axis=1, dtype=np.uint64))
     totals_s = time.perf_counter() - start
-    print(
-        json.dumps(
-            dict(
-                frames=frames,
-                decode_s=decode_s,
-                decode_with_totals_s=totals_s,
-                detector_total_crc32=zlib.crc32(total.astype("<u8").tobytes()),
-                frame_sum_crc32=zlib.crc32(np.concatenate(sums).astype("<u8").tobytes()),
-            )
-        )
-    )
+    if len(sys.argv) > 3:
+        np.concatenate([np.ravel(total), *sums]).astype("<u8").tofile(sys.argv[3])
+    versions = dict(h5py=h5py.__version__, hdf5plugin=hdf5plugin.version)
+    print(json.dumps(dict(frames=frames, decode_s=decode_s, decode_with_totals_s=totals_s, **versions)))
 
 
 if __name__ == "__main__":
