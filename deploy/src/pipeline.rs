@@ -189,9 +189,10 @@ where
 
     let source = FileSource::new(set.runs(), 2, stop.flag());
     let sequence = SequenceStage::new(set.frames_expected, counters.clone());
-    let decode = DecodeStage::new(device.clone(), counters.clone());
+    let (spent, spent_in) = bounded(BATCHES_BETWEEN);
+    let decode = DecodeStage::new(device.clone(), counters.clone()).reusing(spent_in);
     let book = ledger.clone();
-    let encode = EncodeStage::new(device).with_positions(set.frames_expected);
+    let encode = EncodeStage::new(device).with_positions(set.frames_expected).returning(spent);
     let append = AppendStage::new(resident.clone());
 
     let named = |name: &str| Builder::new().name(name.to_owned());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_channel::{Receiver, SendError, Sender};
 use kernels::encode_counts::EncodeCounts;
-use kernels::types::{FrameBatch, Gap, GapReason, Item};
+use kernels::types::{CountBuffer, FrameBatch, Gap, GapReason, Item};
 
 use crate::{Block, EncoderError, INTERVAL};
 
@@ -48,6 +48,8 @@ pub struct EncodeStage<D: EncodeCounts> {
     open: Option<Open>,
     /// Frames before this position come too late: their block was sent, or passed over.
     sent_end: u64,
+    /// Where the memory of used batches goes.
+    spent: Option<Sender<CountBuffer<D>>>,
     /// Highest position mentioned, plus one.
     seen_end: u64,
     counters: Arc<EncodeCounters>,
@@ -81,7 +83,23 @@ impl<D: EncodeCounts> EncodeStage<D> {
     /// A stage that works on `device`.
     pub fn new(device: D) -> Self {
         let counters = Arc::default();
-        Self { device, positions: None, interval: None, open: None, sent_end: 0, seen_end: 0, counters }
+        Self {
+            device,
+            positions: None,
+            interval: None,
+            open: None,
+            sent_end: 0,
+            spent: None,
+            seen_end: 0,
+            counters,
+        }
+    }
+
+    /// Gives the memory of batches back through `spent` when their frames are taken in, as long as there is room.
+    #[must_use]
+    pub fn returning(mut self, spent: Sender<CountBuffer<D>>) -> Self {
+        self.spent = Some(spent);
+        self
     }
 
     /// Tells how many scan positions there are, so that the last block is sent as soon as it is full and ends with the
@@ -109,7 +127,14 @@ impl<D: EncodeCounts> EncodeStage<D> {
         let outcome = batches
             .iter()
             .try_for_each(|item| match item {
-                Item::Data(batch) => self.add(&batch, &blocks),
+                Item::Data(batch) => {
+                    self.add(&batch, &blocks)?;
+                    if let Some(spent) = &self.spent {
+                        // full, or nobody takes it: it is freed
+                        let _ = spent.try_send(batch.counts);
+                    }
+                    Ok(())
+                }
                 Item::Gap(gap) => self.skip(gap, &blocks),
             })
             .and_then(|()| self.flush(&blocks));
