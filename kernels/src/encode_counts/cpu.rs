@@ -199,10 +199,12 @@ fn add<T: Count>(
     fresh.into_par_iter().for_each_init(
         || (FrameSummer::new(detector), Scratch::new(pixels)),
         |(summer, scratch), (frame, slot)| {
-            // first the pass that reads straight on, which memory serves best; the frame then stays in the cache
-            scan_frame(frame, &mut slot.events, scratch);
             slot.tiles.resize(tile_rows * tile_cols, 0);
-            [slot.total, slot.row_moment, slot.col_moment] = summer.sum(frame, &mut slot.tiles);
+            summer.start();
+            scan_frame(frame, &mut slot.events, scratch, |pixels| {
+                summer.sum_until(frame, pixels, &mut slot.tiles);
+            });
+            [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, &mut slot.tiles);
         },
     );
     repeated

@@ -52,6 +52,8 @@ impl Event for u64 {
 /// Words that the longest group can take: a sparse count of 32 bits written out takes seven at most (symbol, place in
 /// the cell, class, four of the value), and no position takes more; a symbol for sixteen zeros or more takes one.
 const MOST_WORDS: usize = GROUP_PIXELS * INTERVAL * 8 + 64;
+/// Tokens that the longest group can have: one an event, and one for every full run of zeros between them.
+const MOST_TOKENS: usize = GROUP_PIXELS * INTERVAL + GROUP_PIXELS * INTERVAL / SKIP_CELLS + 1;
 /// Counts from which two states are worth their bytes.
 const EVENTS_FOR_TWO_STATES: u64 = 64;
 
@@ -60,7 +62,7 @@ const EVENTS_FOR_TWO_STATES: u64 = 64;
 pub(crate) struct GroupEncoder {
     words: Vec<u16>,
     stats: Vec<Stats>,
-    /// Tokens of a sparse segment, and its counts of at least 4.
+    /// Room for the tokens of a sparse segment, and its counts of at least 4.
     tokens: Vec<Token>,
     written_out: Vec<u32>,
     /// Counts of a pixel, where they are coded one by one.
@@ -75,7 +77,7 @@ impl GroupEncoder {
         Self {
             words: vec![0; MOST_WORDS],
             stats: Vec::with_capacity(GROUP_PIXELS),
-            tokens: Vec::new(),
+            tokens: vec![0; MOST_TOKENS],
             written_out: Vec::new(),
             counts: vec![0; INTERVAL],
             count_bits,
@@ -152,11 +154,12 @@ impl GroupEncoder {
                     let model = sparse(index);
                     let (tokens, written_out) = (&mut self.tokens, &mut self.written_out);
                     let shift = model.shift;
-                    match shift {
+                    let used = match shift {
                         // most counts are in segments whose cells are single zeros
                         0 => list_tokens(pixels, samples, 0, tokens, written_out),
                         _ => list_tokens(pixels, samples, shift, tokens, written_out),
-                    }
+                    };
+                    let tokens = &tokens[..used];
                     write_tokens(&mut coder, &model.table, shift, tokens, written_out, self.count_bits);
                 }
                 Model::Literal | Model::Dense(_) | Model::Wide { .. } => {
@@ -213,19 +216,16 @@ type Token = u32;
 const WRITTEN_OUT: Token = 1 << 31;
 
 /// Puts the tokens of a sparse segment into `tokens`, in the order in which they are read, and the counts of at least
-/// 4, which follow their tokens, into `written_out`.
+/// 4, which follow their tokens, into `written_out`. Returns how many tokens there are.
 #[inline(always)]
 fn list_tokens<E: Event>(
     pixels: &[&[E]],
     samples: usize,
     shift: u32,
-    tokens: &mut Vec<Token>,
+    tokens: &mut [Token],
     written_out: &mut Vec<u32>,
-) {
+) -> usize {
     written_out.clear();
-    // one token an event, and one for every full run of zeros between them
-    let events: usize = pixels.iter().map(|events| events.len()).sum();
-    tokens.resize(events + (pixels.len() * samples).div_ceil(SKIP_CELLS << shift) + 1, 0);
     let (mut used, mut next) = (0, 0);
     for (pixel, events) in pixels.iter().enumerate() {
         for event in *events {
@@ -251,8 +251,8 @@ fn list_tokens<E: Event>(
         }
     }
     let skips = (pixels.len() * samples - next).div_ceil(SKIP_CELLS << shift);
-    tokens.truncate(used);
-    tokens.resize(used + skips, OTHER as Token);
+    tokens[used..used + skips].fill(OTHER as Token);
+    used + skips
 }
 
 /// Writes tokens, the last first.

@@ -48,19 +48,27 @@ pub(crate) fn ask_for<T>(elements: &[T], index: usize) {
     let _ = (elements, index);
 }
 
-/// Finds the counts of a frame that are not 0; replaces what `events` holds.
+/// Finds the counts of a frame that are not 0; replaces what `events` holds. Calls `scanned` with the number of pixels
+/// passed so far, time and again: what else there is to do with them finds them in the nearest cache.
 ///
 /// # Panics
 /// Where `scratch` was made for smaller frames.
-pub(crate) fn scan_frame<T: Count>(frame: &[T], events: &mut FrameEvents<T>, scratch: &mut Scratch<T>) {
+pub(crate) fn scan_frame<T: Count>(
+    frame: &[T],
+    events: &mut FrameEvents<T>,
+    scratch: &mut Scratch<T>,
+    mut scanned: impl FnMut(usize),
+) {
     events.spans.clear();
     events.spans.push(0);
-    let mut found = 0;
+    let (mut found, mut pixels) = (0, 0);
     for span in frame.chunks(SPAN_PIXELS) {
         let places = &mut scratch.places[found..found + SPAN_PIXELS];
         let values = &mut scratch.values[found..found + SPAN_PIXELS];
         found += scan_span(span, places, values);
         events.spans.push(found as u32);
+        pixels += span.len();
+        scanned(pixels);
     }
     events.places.clear();
     events.places.extend_from_slice(&scratch.places[..found]);
@@ -201,7 +209,7 @@ mod tests {
             for one_in in [1, 3, 25, 10_000] {
                 let counts: Vec<T> = frame(len, one_in);
                 let mut events = FrameEvents::default();
-                scan_frame(&counts, &mut events, &mut Scratch::new(len));
+                scan_frame(&counts, &mut events, &mut Scratch::new(len), |_| ());
                 let expected: Vec<(usize, T)> =
                     counts.iter().copied().enumerate().filter(|(_, count)| *count != T::default()).collect();
                 let mut got = Vec::new();

@@ -40,18 +40,7 @@ impl Stats {
 
     /// Statistics of one pixel with these events among `samples` counts.
     pub(crate) fn of<E: Event>(events: &[E], samples: usize) -> Self {
-        let (mut sum, mut max, mut min) = (0_u64, 0_u32, u32::MAX);
-        let [mut ones, mut twos, mut threes, mut written_out] = [0_u32; 4];
-        for event in events {
-            let count = event.count();
-            sum += u64::from(count);
-            max = max.max(count);
-            min = min.min(count);
-            ones += u32::from(count == 1);
-            twos += u32::from(count == 2);
-            threes += u32::from(count == 3);
-            written_out += u32::from(count >= 7);
-        }
+        let Tally { sum, max, min, ones, twos, threes, written_out } = tally(events);
         let num_events = events.len() as u64;
         let more = num_events - u64::from(ones) - u64::from(twos) - u64::from(threes);
         let mut stats = Self {
@@ -95,4 +84,59 @@ impl Stats {
     pub(crate) fn mean(&self) -> f64 {
         self.sum as f64 / self.samples as f64
     }
+}
+
+/// What one pass over the events of a pixel gives.
+struct Tally {
+    sum: u64,
+    max: u32,
+    min: u32,
+    ones: u32,
+    twos: u32,
+    threes: u32,
+    written_out: u32,
+}
+
+fn tally<E: Event>(events: &[E]) -> Tally {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512bw") {
+            // SAFETY: the processor has AVX-512BW, just asked.
+            return unsafe { tally_avx512(events) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2, just asked.
+            return unsafe { tally_avx2(events) };
+        }
+    }
+    tally_lanes(events)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn tally_avx512<E: Event>(events: &[E]) -> Tally {
+    tally_lanes(events)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn tally_avx2<E: Event>(events: &[E]) -> Tally {
+    tally_lanes(events)
+}
+
+#[inline(always)]
+fn tally_lanes<E: Event>(events: &[E]) -> Tally {
+    let (mut sum, mut max, mut min) = (0_u64, 0_u32, u32::MAX);
+    let [mut ones, mut twos, mut threes, mut written_out] = [0_u32; 4];
+    for event in events {
+        let count = event.count();
+        sum += u64::from(count);
+        max = max.max(count);
+        min = min.min(count);
+        ones += u32::from(count == 1);
+        twos += u32::from(count == 2);
+        threes += u32::from(count == 3);
+        written_out += u32::from(count >= 7);
+    }
+    Tally { sum, max, min, ones, twos, threes, written_out }
 }

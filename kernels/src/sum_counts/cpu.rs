@@ -42,16 +42,30 @@ impl SumCounts for Cpu {
 }
 
 /// Sums one frame after the other; holds the work space.
+///
+/// A frame is summed band by band, as far as it has been read: [`start`](Self::start), any number of
+/// [`sum_until`](Self::sum_until), [`finish`](Self::finish).
 #[derive(Debug)]
 pub(crate) struct FrameSummer {
     detector: DetectorShape,
     /// A band as 16-bit counts, where the detector delivers others.
     narrow: Vec<u16>,
-    /// Sums of the columns of a band, padded to whole lanes.
-    band_columns: Vec<u16>,
-    /// Sums of the tiles of a band, padded likewise.
+    /// Sums of the columns and of the tiles.
+    sums: ColumnSums,
+    /// Pixels summed so far.
+    summed: usize,
+    total: u64,
+    row_moment: u64,
+    /// Of the bands that are not narrow.
+    col_moment: u64,
+}
+
+/// Sums by column, padded to whole lanes.
+#[derive(Debug)]
+struct ColumnSums {
+    /// The tiles of a narrow band.
     band_tiles: Vec<u32>,
-    /// Sums of the columns of the frame, of its narrow bands.
+    /// The columns of the frame, of its narrow bands.
     columns: Vec<u64>,
 }
 
@@ -68,9 +82,11 @@ impl FrameSummer {
         Self {
             detector,
             narrow: Vec::new(),
-            band_columns: vec![0; padded],
-            band_tiles: vec![0; padded / TILE],
-            columns: vec![0; padded],
+            sums: ColumnSums { band_tiles: vec![0; padded / TILE], columns: vec![0; padded] },
+            summed: 0,
+            total: 0,
+            row_moment: 0,
+            col_moment: 0,
         }
     }
 
@@ -78,44 +94,59 @@ impl FrameSummer {
     ///
     /// `frame` has the detector's pixels, `tiles` its small tiles.
     pub(crate) fn sum<T: Count>(&mut self, frame: &[T], tiles: &mut [u64]) -> [u64; 3] {
-        let DetectorShape { cols, .. } = self.detector;
-        if cols == 0 {
-            return [0; 3];
-        }
-        let (_, tile_cols) = tile_shape(self.detector);
-        self.columns.fill(0);
-        let [mut total, mut row_moment, mut col_moment] = [0_u64; 3];
-        let bands = frame.chunks(TILE * cols).zip(tiles.chunks_mut(tile_cols));
-        for (band_index, (band, tiles)) in bands.enumerate() {
-            let (first_row, rows) = ((band_index * TILE) as u64, (band.len() / cols) as u64);
-            match self.sum_narrow(band) {
-                Some(sums) => {
-                    total = total.wrapping_add(sums.total);
-                    let moment = (first_row + rows).wrapping_mul(sums.total).wrapping_sub(sums.rising);
-                    row_moment = row_moment.wrapping_add(moment);
-                    let by_tile = self.band_tiles.iter().map(|&tile| u64::from(tile));
-                    tiles.iter_mut().zip(by_tile).for_each(|(tile, sum)| *tile = sum);
-                    add_columns(&self.band_columns, &mut self.columns);
-                }
-                None => {
-                    let sums = sum_plain(band, cols, first_row, tiles);
-                    total = total.wrapping_add(sums[0]);
-                    row_moment = row_moment.wrapping_add(sums[1]);
-                    col_moment = col_moment.wrapping_add(sums[2]);
-                }
-            }
-        }
-        for (col, &sum) in self.columns.iter().enumerate() {
-            col_moment = col_moment.wrapping_add(sum.wrapping_mul(col as u64));
-        }
-        [total, row_moment, col_moment]
+        self.start();
+        self.finish(frame, tiles)
     }
 
-    /// Sums a band of small counts into `band_columns` and `band_tiles`; `None` where a count is too large.
+    /// Begins a frame.
+    pub(crate) fn start(&mut self) {
+        self.sums.columns.fill(0);
+        (self.summed, self.total, self.row_moment, self.col_moment) = (0, 0, 0, 0);
+    }
+
+    /// Sums the bands that end with the first `pixels` pixels and are not summed yet.
+    #[inline]
+    pub(crate) fn sum_until<T: Count>(&mut self, frame: &[T], pixels: usize, tiles: &mut [u64]) {
+        let band_pixels = TILE * self.detector.cols;
+        while self.summed < frame.len() && pixels >= frame.len().min(self.summed + band_pixels) {
+            self.sum_next(frame, band_pixels, tiles);
+        }
+    }
+
+    /// Sums the next band; some pixels are left.
+    fn sum_next<T: Count>(&mut self, frame: &[T], band_pixels: usize, tiles: &mut [u64]) {
+        let cols = self.detector.cols;
+        let band = &frame[self.summed..frame.len().min(self.summed + band_pixels)];
+        let (first_row, rows) = ((self.summed / cols) as u64, (band.len() / cols) as u64);
+        let tile_cols = cols.div_ceil(TILE);
+        let tiles = &mut tiles[self.summed / band_pixels * tile_cols..][..tile_cols];
+        let [total, row_moment, col_moment] = match self.sum_narrow(band) {
+            Some(sums) => {
+                let by_tile = self.sums.band_tiles.iter().map(|&tile| u64::from(tile));
+                tiles.iter_mut().zip(by_tile).for_each(|(tile, sum)| *tile = sum);
+                [sums.total, (first_row + rows).wrapping_mul(sums.total).wrapping_sub(sums.rising), 0]
+            }
+            None => sum_plain(band, cols, first_row, tiles),
+        };
+        self.total = self.total.wrapping_add(total);
+        self.row_moment = self.row_moment.wrapping_add(row_moment);
+        self.col_moment = self.col_moment.wrapping_add(col_moment);
+        self.summed += band.len();
+    }
+
+    /// Sums what is left; total, row moment and column moment of the frame.
+    pub(crate) fn finish<T: Count>(&mut self, frame: &[T], tiles: &mut [u64]) -> [u64; 3] {
+        self.sum_until(frame, frame.len(), tiles);
+        let by_column = (0_u64..).zip(&self.sums.columns).map(|(col, &sum)| sum.wrapping_mul(col));
+        let col_moment = by_column.fold(self.col_moment, u64::wrapping_add);
+        [self.total, self.row_moment, col_moment]
+    }
+
+    /// Sums a band of small counts into the columns and the band's tiles; `None` where a count is too large.
     fn sum_narrow<T: Count>(&mut self, band: &[T]) -> Option<BandSums> {
         let cols = self.detector.cols;
         if T::TYPE == CountType::U16 {
-            return sum_band(bytemuck::cast_slice(band), cols, &mut self.band_columns, &mut self.band_tiles);
+            return sum_band(bytemuck::cast_slice(band), cols, &mut self.sums);
         }
         self.narrow.clear();
         let mut bits = 0_u32;
@@ -127,7 +158,7 @@ impl FrameSummer {
         if bits > u32::from(LARGEST_NARROW) {
             return None;
         }
-        sum_band(&self.narrow, cols, &mut self.band_columns, &mut self.band_tiles)
+        sum_band(&self.narrow, cols, &mut self.sums)
     }
 }
 
@@ -149,72 +180,94 @@ fn sum_plain<T: Count>(band: &[T], cols: usize, first_row: u64, tiles: &mut [u64
     [total, row_moment, col_moment]
 }
 
-/// Sums the rows of a band into `columns` and `tiles` (both padded to whole lanes); `None` where a count is too large.
-fn sum_band(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
+/// Sums the rows of a band: adds to the frame's columns, sets the band's tiles; `None`, with nothing added, where a
+/// count is too large.
+fn sum_band(band: &[u16], cols: usize, sums: &mut ColumnSums) -> Option<BandSums> {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512bw") {
             // SAFETY: the processor has AVX-512BW, just asked.
-            return unsafe { sum_band_avx512(band, cols, columns, tiles) };
+            return unsafe { sum_band_avx512(band, cols, sums) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2, just asked.
-            return unsafe { sum_band_avx2(band, cols, columns, tiles) };
+            return unsafe { sum_band_avx2(band, cols, sums) };
         }
     }
-    sum_band_lanes(band, cols, columns, tiles)
+    sum_band_lanes(band, cols, sums)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-fn sum_band_avx512(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
-    sum_band_lanes(band, cols, columns, tiles)
+fn sum_band_avx512(band: &[u16], cols: usize, sums: &mut ColumnSums) -> Option<BandSums> {
+    sum_band_lanes(band, cols, sums)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn sum_band_avx2(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
-    sum_band_lanes(band, cols, columns, tiles)
+fn sum_band_avx2(band: &[u16], cols: usize, sums: &mut ColumnSums) -> Option<BandSums> {
+    sum_band_lanes(band, cols, sums)
 }
 
 #[inline(always)]
-fn sum_band_lanes(band: &[u16], cols: usize, columns: &mut [u16], tiles: &mut [u32]) -> Option<BandSums> {
-    let mut sums = BandSums { total: 0, rising: 0 };
-    let strips = columns.chunks_exact_mut(LANES).zip(tiles.chunks_exact_mut(LANES / TILE));
-    for (first_col, (columns, tiles)) in (0..cols).step_by(LANES).zip(strips) {
-        let width = (cols - first_col).min(LANES);
-        let (mut column, mut rising, mut bits) = ([0_u16; LANES], [0_u16; LANES], [0_u16; LANES]);
-        let mut add = |counts: &[u16; LANES]| {
-            for lane in 0..LANES {
-                column[lane] = column[lane].wrapping_add(counts[lane]);
-                rising[lane] = rising[lane].wrapping_add(column[lane]);
-                bits[lane] |= counts[lane];
-            }
-        };
-        for row in band.chunks_exact(cols) {
-            let counts = &row[first_col..first_col + width];
-            match counts.try_into() {
-                Ok(counts) => add(counts),
-                Err(_) => {
-                    let mut padded = [0_u16; LANES];
-                    padded[..width].copy_from_slice(counts);
-                    add(&padded);
+fn sum_band_lanes(band: &[u16], cols: usize, sums: &mut ColumnSums) -> Option<BandSums> {
+    let mut band_sums = BandSums { total: 0, rising: 0 };
+    for (index, tiles) in sums.band_tiles.chunks_exact_mut(LANES / TILE).enumerate() {
+        let Some(strip) = sum_strip(band, cols, index * LANES) else {
+            // what the strips before added is taken back: this band is summed in another way
+            for index in 0..index {
+                if let Some(strip) = sum_strip(band, cols, index * LANES) {
+                    let columns = sums.columns[index * LANES..].iter_mut().zip(&strip.column);
+                    columns.for_each(|(sum, &column)| *sum -= u64::from(column));
                 }
             }
-        }
-        // `bits` is an upper bound of the largest count that is at most twice as large: bands near the limit are
-        // added up in 64 bits though they need not be
-        if bits.iter().fold(0, |all, &lane| all | lane) > LARGEST_NARROW {
             return None;
-        }
-        columns.copy_from_slice(&column);
-        for (tile, column) in tiles.iter_mut().zip(column.as_chunks::<TILE>().0) {
+        };
+        let columns = sums.columns[index * LANES..].iter_mut().zip(&strip.column);
+        columns.for_each(|(sum, &column)| *sum += u64::from(column));
+        for (tile, column) in tiles.iter_mut().zip(strip.column.as_chunks::<TILE>().0) {
             *tile = sum_tile(column);
-            sums.total += u64::from(*tile);
+            band_sums.total += u64::from(*tile);
         }
-        sums.rising += u64::from(rising.iter().map(|&lane| u32::from(lane)).sum::<u32>());
+        band_sums.rising += u64::from(strip.rising.iter().map(|&lane| u32::from(lane)).sum::<u32>());
     }
-    Some(sums)
+    Some(band_sums)
+}
+
+/// Sums of some columns over the rows of a band.
+struct Strip {
+    column: [u16; LANES],
+    /// Sums of the partial sums.
+    rising: [u16; LANES],
+}
+
+/// Sums the columns of a band from `first_col` on, as many as lanes or as are left; `None` where a count is too large.
+#[inline(always)]
+fn sum_strip(band: &[u16], cols: usize, first_col: usize) -> Option<Strip> {
+    let width = (cols - first_col).min(LANES);
+    let (mut column, mut rising, mut bits) = ([0_u16; LANES], [0_u16; LANES], [0_u16; LANES]);
+    let mut add = |counts: &[u16; LANES]| {
+        for lane in 0..LANES {
+            column[lane] = column[lane].wrapping_add(counts[lane]);
+            rising[lane] = rising[lane].wrapping_add(column[lane]);
+            bits[lane] |= counts[lane];
+        }
+    };
+    for row in band.chunks_exact(cols) {
+        let counts = &row[first_col..first_col + width];
+        match counts.try_into() {
+            Ok(counts) => add(counts),
+            Err(_) => {
+                let mut padded = [0_u16; LANES];
+                padded[..width].copy_from_slice(counts);
+                add(&padded);
+            }
+        }
+    }
+    // `bits` is an upper bound of the largest count that is at most twice as large: bands near the limit are
+    // added up in 64 bits though they need not be
+    let all = bits.iter().fold(0, |all, &lane| all | lane);
+    (all <= LARGEST_NARROW).then_some(Strip { column, rising })
 }
 
 /// Sum of the columns of a tile: eight 16-bit numbers in two registers of four, added up side by side.
@@ -225,11 +278,4 @@ fn sum_tile(columns: &[u16; TILE]) -> u32 {
     // each half of a sum holds four numbers of 16 bits: below 2^18
     let pairs = (low & EVEN) + (low >> 16 & EVEN) + (high & EVEN) + (high >> 16 & EVEN);
     (pairs as u32) + (pairs >> 32) as u32
-}
-
-/// Adds the columns of a band to those of the frame.
-fn add_columns(band: &[u16], frame: &mut [u64]) {
-    for (sum, &column) in frame.iter_mut().zip(band) {
-        *sum += u64::from(column);
-    }
 }
