@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use encoder::EncodeStage;
+use encoder::{EncodeCounters, EncodeStage};
 use ingest::counters::IngestCounters;
 use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
@@ -54,6 +54,8 @@ const BATCHES_BETWEEN: usize = 4;
 pub struct Filled {
     /// What ingest counted.
     pub counters: Arc<IngestCounters>,
+    /// What the encoder counted.
+    pub encode: Arc<EncodeCounters>,
     /// Frames that did not come, and why.
     pub gaps: Vec<Gap>,
     /// From the first byte asked for to the last block kept.
@@ -158,6 +160,7 @@ where
 /// The stages at work, from the files to the consumer of the resident's events.
 struct Stages<'scope, E> {
     counters: Arc<IngestCounters>,
+    encode: Arc<EncodeCounters>,
     ledger: Arc<Ledger>,
     started: Instant,
     to_encode: Vec<ScopedJoinHandle<'scope, anyhow::Result<()>>>,
@@ -187,12 +190,13 @@ where
     // Events hold only a pointer to the resident; a consumer that lags must not hold up the encoder.
     let (events, events_in) = bounded(set.frames_expected.min(1 << 16) as usize + 8);
 
-    let source = FileSource::new(set.runs(), 2, stop.flag());
+    let source = FileSource::new(set.runs(), 2, stop.flag()).counting(counters.clone());
     let sequence = SequenceStage::new(set.frames_expected, counters.clone());
     let (spent, spent_in) = bounded(BATCHES_BETWEEN);
     let decode = DecodeStage::new(device.clone(), counters.clone()).reusing(spent_in);
     let book = ledger.clone();
     let encode = EncodeStage::new(device).with_positions(set.frames_expected).returning(spent);
+    let encode_counters = encode.counters();
     let append = AppendStage::new(resident.clone());
 
     let named = |name: &str| Builder::new().name(name.to_owned());
@@ -218,7 +222,7 @@ where
         Ok(Instant::now())
     })?;
     let consumer = named("ssb-live").spawn_scoped(scope, move || consumer(events_in))?;
-    Ok(Stages { counters, ledger, started, to_encode, append, consumer })
+    Ok(Stages { counters, encode: encode_counters, ledger, started, to_encode, append, consumer })
 }
 
 impl<E> Stages<'_, E> {
@@ -235,6 +239,7 @@ impl<E> Stages<'_, E> {
         };
         let filled = outcome.and(appended).map(|done| Filled {
             counters: self.counters,
+            encode: self.encode,
             gaps: self.ledger.gaps(),
             elapsed: done.duration_since(self.started),
         });

@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, SendError, Sender};
 use kernels::encode_counts::EncodeCounts;
@@ -29,6 +30,8 @@ pub struct EncodeCounters {
     pub count_bytes: AtomicU64,
     /// Bytes of the blocks sent.
     pub block_bytes: AtomicU64,
+    /// Nanoseconds spent taking frames in and encoding blocks.
+    pub encode_ns: AtomicU64,
 }
 
 /// Re-chunks batches to blocks and encodes them.
@@ -171,9 +174,11 @@ impl<D: EncodeCounts> EncodeStage<D> {
                 ),
             };
             let chosen = (at - batch.first) as usize..(until - batch.first) as usize;
+            let start = Instant::now();
             let repeated =
                 self.device.add_frames(interval, batch, chosen, (at - first) as usize).map_err(failed)?
                     as u64;
+            self.counters.encode_ns.fetch_add(nanoseconds_since(start), Relaxed);
             self.open = Some(Open { first });
             self.sent_end = self.sent_end.max(first);
             self.seen_end = self.seen_end.max(until);
@@ -220,7 +225,9 @@ impl<D: EncodeCounts> EncodeStage<D> {
         let positions =
             self.positions.map_or(seen, |positions| positions.saturating_sub(open.first).max(seen));
         let positions = positions.min(INTERVAL as u64) as usize;
+        let start = Instant::now();
         let encoded = self.device.encode_counts(interval, positions);
+        self.counters.encode_ns.fetch_add(nanoseconds_since(start), Relaxed);
         let encoded = encoded.map_err(|error| EncoderError::Encode { first: open.first, error })?;
         let block = Block::new(open.first, encoded);
         self.sent_end = open.first.saturating_add(INTERVAL as u64);
@@ -229,4 +236,8 @@ impl<D: EncodeCounts> EncodeStage<D> {
         blocks.send(Item::Data(block))?;
         Ok(())
     }
+}
+
+fn nanoseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

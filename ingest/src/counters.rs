@@ -25,6 +25,10 @@ counters! {
     frames_corrupt,
     /// Frames that came a second time, or after their place had been given up; not used.
     frames_surplus,
+    /// Nanoseconds that reader threads spent reading, added up over threads.
+    read_ns,
+    /// Nanoseconds that the decode stage spent decoding.
+    decode_ns,
 }
 
 /// A count that only grows.
@@ -35,6 +39,11 @@ impl Counter {
     /// Adds to the count.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Adds the nanoseconds since `start`.
+    pub(crate) fn add_since(&self, start: std::time::Instant) {
+        self.add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// The count so far.

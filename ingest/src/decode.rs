@@ -1,6 +1,7 @@
 //! Stage: compressed frames to counts, on the device, order kept.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
 use kernels::bslz4_decode::DecodeFrames;
@@ -43,7 +44,12 @@ impl<D: DecodeFrames> DecodeStage<D> {
     ) -> Result<(), DeviceError> {
         for item in raw {
             let decoded = match item {
-                Item::Data(batch) => self.decode(&batch)?,
+                Item::Data(batch) => {
+                    let start = Instant::now();
+                    let decoded = self.decode(&batch)?;
+                    self.counters.decode_ns.add_since(start);
+                    decoded
+                }
                 Item::Gap(gap) => vec![Item::Gap(gap)],
             };
             for item in decoded {

@@ -8,11 +8,13 @@ mod read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
 
+use crate::counters::IngestCounters;
 use crate::raw::RawBatch;
 use read::{OpenFiles, read_batch};
 
@@ -51,6 +53,7 @@ pub struct FileSource {
     runs: Vec<Item<StoredRun>>,
     readers: usize,
     stop: Arc<AtomicBool>,
+    counters: Arc<IngestCounters>,
 }
 
 type Read = Vec<Item<RawBatch>>;
@@ -67,7 +70,14 @@ impl FileSource {
     ///
     /// `readers` threads read ahead; raising `stop` ends the source after the batches already asked for.
     pub fn new(runs: Vec<Item<StoredRun>>, readers: usize, stop: Arc<AtomicBool>) -> Self {
-        Self { runs, readers: readers.max(1), stop }
+        Self { runs, readers: readers.max(1), stop, counters: Arc::default() }
+    }
+
+    /// Notes in `counters` how long reading takes.
+    #[must_use]
+    pub fn counting(mut self, counters: Arc<IngestCounters>) -> Self {
+        self.counters = counters;
+        self
     }
 
     /// Runs until everything is sent, the stop flag is raised, or nobody listens.
@@ -80,10 +90,13 @@ impl FileSource {
         std::thread::scope(|scope| {
             for reader in 0..self.readers {
                 let jobs_in = jobs_in.clone();
+                let counters = self.counters.clone();
                 let read = move || {
                     let mut files = OpenFiles::default();
                     for job in jobs_in {
+                        let start = Instant::now();
                         let read = read_batch(&mut files, &job.run, job.frames);
+                        counters.read_ns.add_since(start);
                         if job.promise.send(read).is_err() {
                             return; // nobody waits for it any more
                         }

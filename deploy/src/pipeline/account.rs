@@ -1,5 +1,6 @@
 //! After the last frame: the images, and the account of how they came about.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use ingest::dectris::FileSet;
@@ -104,7 +105,13 @@ fn seconds(
     live: Option<&LiveResult>,
     images: Duration,
 ) -> Vec<(String, f64)> {
-    let mut seconds = vec![("open", open), ("read_decode_encode", filled.elapsed)];
+    let mut seconds = vec![
+        ("open", open),
+        ("read", Duration::from_nanos(filled.counters.read_ns.get())),
+        ("decode", Duration::from_nanos(filled.counters.decode_ns.get())),
+        ("encode", Duration::from_nanos(filled.encode.encode_ns.load(Relaxed))),
+        ("read_decode_encode", filled.elapsed),
+    ];
     if let Some(live) = live {
         let timings = live.reconstruction.timings;
         seconds.extend([
