@@ -15,7 +15,7 @@ use num_complex::{Complex32, Complex64};
 use crate::bright_field::BrightField;
 use crate::error::SsbError;
 use crate::spectra::LiveSpectra;
-use crate::warning::{Warning, warnings};
+use crate::warning::{Warning, warnings, warnings_of_result};
 
 /// Every operation that single-sideband ptychography needs of a device.
 pub trait SsbDevice: TransformRows + CorrectSpectra + PhaseMomentsOfPixels + InvertHalfPlane {}
@@ -76,6 +76,13 @@ pub struct Reconstruction {
     pub warnings: Vec<Warning>,
     /// How long it took.
     pub timings: Timings,
+}
+
+impl Reconstruction {
+    /// Whether the phase shows anything: false when no spatial frequency came through, or all phases are the same.
+    pub fn has_phase(&self) -> bool {
+        !self.warnings.iter().any(Warning::is_without_phase)
+    }
 }
 
 /// Time per step.
@@ -145,7 +152,10 @@ pub fn reconstruct<D: SsbDevice>(
     };
     let timings = Timings { columns, images, moments: start.elapsed() };
 
+    let phase: Vec<f32> = u.iter().map(|&u| (u / real).atan() as f32).collect();
+    let transfer: Vec<f64> = sums.transfer.iter().map(|sum| sum / num_pixels as f64).collect();
     let mut warnings = warnings(&optics, bright_field);
+    warnings.extend(warnings_of_result(&optics, scan, &transfer, &phase));
     if num_covered < scan.positions() {
         let positions = scan.positions();
         warnings.push(Warning::Filled { missing: positions - num_covered, positions });
@@ -153,10 +163,10 @@ pub fn reconstruct<D: SsbDevice>(
     Ok(Reconstruction {
         scan,
         object: u.iter().map(|&u| Complex32::new(real as f32, u as f32)).collect(),
-        phase: u.iter().map(|&u| (u / real).atan() as f32).collect(),
+        phase,
         amplitude: u.iter().map(|&u| real.hypot(u) as f32).collect(),
         spectrum,
-        transfer: sums.transfer.iter().map(|sum| sum / num_pixels as f64).collect(),
+        transfer,
         phase_least_squares: to_f32(&phase_least_squares),
         loss: moments.as_ref().map(|moments| moments.loss),
         mean_phase: moments.map(|moments| to_f32(&moments.mean)),

@@ -1,6 +1,6 @@
 //! What a user should know about a result that is nevertheless valid.
 
-use kernels::types::{Milliradians, Nanometres, Optics, Pixels};
+use kernels::types::{Milliradians, Nanometres, Optics, Pixels, ScanShape};
 
 use crate::bright_field::BrightField;
 
@@ -19,6 +19,17 @@ pub enum Warning {
         /// 0 for rows, 1 for columns.
         axis: usize,
     },
+    /// At no spatial frequency of the scan do the direct and a turned disk overlap: there is nothing to take a phase from.
+    NoOverlap {
+        /// Scan step along (row, col).
+        step: [Nanometres; 2],
+        /// The coarsest detail of the scan that is no constant, its longest side.
+        coarsest: Nanometres,
+        /// The finest detail the probe carries, lambda / (2 semi-angle).
+        finest: Nanometres,
+    },
+    /// The phase is the same at every position.
+    ConstantPhase,
     /// The disk reaches beyond the detector.
     DiskCut {
         /// How far, at the worst side.
@@ -52,6 +63,19 @@ impl std::fmt::Display for Warning {
                     step.0, limit.0
                 )
             }
+            Self::NoOverlap { step, coarsest, finest } => write!(
+                f,
+                "no phase image: at no spatial frequency of this scan do the disks overlap; the whole scan is {:.3e} nm \
+                 wide (step {:.3e}, {:.3e} nm), the probe carries nothing finer than lambda / (2 semi-angle) = {:.3e} nm; \
+                 are the scan step in nm and the semi-angle in mrad right?",
+                coarsest.0, step[0].0, step[1].0, finest.0
+            ),
+            Self::ConstantPhase => {
+                write!(
+                    f,
+                    "no phase image: the phase is the same at every scan position; are all frames alike?"
+                )
+            }
             Self::DiskCut { beyond } => {
                 write!(
                     f,
@@ -70,6 +94,35 @@ impl std::fmt::Display for Warning {
             ),
         }
     }
+}
+
+impl Warning {
+    /// Whether it means that there is no phase image to be looked at.
+    pub fn is_without_phase(&self) -> bool {
+        matches!(self, Self::NoOverlap { .. } | Self::ConstantPhase)
+    }
+}
+
+/// Phases that differ by less than this \[rad\] are the same: rounding, not an image.
+const SAME_PHASE: f32 = 1e-9;
+
+/// What the result itself gives reason to warn of: `transfer` as in a reconstruction, `[q_row][q_col]`.
+pub(crate) fn warnings_of_result(
+    optics: &Optics,
+    scan: ScanShape,
+    transfer: &[f64],
+    phase: &[f32],
+) -> Option<Warning> {
+    let step = optics.scan_step;
+    // At zero frequency there is no sideband.
+    if transfer.iter().skip(1).all(|&transfer| transfer <= 0.0) {
+        let width = (scan.rows as f64 * step[0].0).max(scan.cols as f64 * step[1].0);
+        let finest = optics.wavelength().0 * 1e9 / (2.0 * optics.semi_angle.radians());
+        return Some(Warning::NoOverlap { step, coarsest: Nanometres(width), finest: Nanometres(finest) });
+    }
+    let low = phase.iter().copied().fold(f32::INFINITY, f32::min);
+    let high = phase.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    (high - low <= SAME_PHASE).then_some(Warning::ConstantPhase)
 }
 
 /// What optics and bright field give reason to warn of.

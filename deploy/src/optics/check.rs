@@ -82,17 +82,18 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         check(Parameter::Voltage, (10.0..=1000.0).contains(&kv), &|| format!("{kv} kV"), "10 to 1000 kV")?;
     }
     if let Some(Milliradians(mrad)) = values.semi_angle {
-        let fine = 0.0 < mrad && mrad < 200.0;
-        check(Parameter::SemiAngle, fine, &|| format!("{mrad} mrad"), "more than 0 and less than 200 mrad")?;
+        let fine = (0.5..=200.0).contains(&mrad);
+        let meant = meant(mrad, 1e3, [0.5, 200.0], "mrad");
+        let expected = format!("0.5 to 200 mrad{meant}");
+        check(Parameter::SemiAngle, fine, &|| format!("{mrad} mrad"), &expected)?;
     }
     if let Some(step) = values.scan_step {
-        let fine = step.iter().all(|&Nanometres(nm)| 0.0 < nm && nm <= 1000.0);
-        check(
-            Parameter::ScanStep,
-            fine,
-            &|| format!("{}, {}", step[0], step[1]),
-            "more than 0 and at most 1000 nm for row and col",
-        )?;
+        let is_fine = |nm: f64| (1e-4..=1000.0).contains(&nm);
+        let fine = step.iter().all(|&Nanometres(nm)| is_fine(nm));
+        let wrong = step.iter().find(|step| !is_fine(step.0)).map_or(0.0, |step| step.0);
+        let meant = meant(wrong, 1e9, [1e-3, 100.0], "nm");
+        let expected = format!("0.0001 to 1000 nm for row and col{meant}");
+        check(Parameter::ScanStep, fine, &|| format!("{}, {}", step[0], step[1]), &expected)?;
     }
     if let Some(rotation) = values.rotation {
         let fine = rotation.0.abs() <= 360.0;
@@ -132,6 +133,19 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         }
     }
     Ok(())
+}
+
+/// A question, where a value in the base unit (radians, metres) would be a usual one in `unit`.
+fn meant(got: f64, per_base_unit: f64, usual: [f64; 2], unit: &str) -> String {
+    let value = got * per_base_unit;
+    match (usual[0]..=usual[1]).contains(&value) {
+        true => {
+            // Six digits: what is left of the change of units goes.
+            let value = format!("{value:.5e}").parse().unwrap_or(value);
+            format!("; did you mean {value} {unit}? it is read in {unit}")
+        }
+        false => String::new(),
+    }
 }
 
 /// A number without three hundred digits.

@@ -40,9 +40,10 @@ pub(super) fn settle(
 
     let totals = snapshot.totals();
     let missing = set.frames_expected.saturating_sub(totals.frames);
+    let has_phase = live.as_ref().is_some_and(|live| live.reconstruction.has_phase());
     let report = RunReport {
         software: Software::default(),
-        status: if missing > 0 || live.is_none() { Status::Partial } else { Status::Complete },
+        status: if missing > 0 || !has_phase { Status::Partial } else { Status::Complete },
         interrupted: missing > 0 && request.stop.is_raised(),
         device,
         input: input(request, &set, &filled),

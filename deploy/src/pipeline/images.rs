@@ -42,10 +42,12 @@ pub(super) fn compute(
     let mut found = Found { images: Vec::new(), masks: Vec::new(), bright_field: None };
     if let Some(live) = live {
         let made = &live.reconstruction;
-        found.images.push(over_scan(Quantity::Phase, Values::F32(made.phase.clone()))?);
-        found.images.push(over_scan(Quantity::Amplitude, Values::F32(made.amplitude.clone()))?);
-        if let Some(mean_phase) = &made.mean_phase {
-            found.images.push(over_scan(Quantity::MeanPhase, Values::F32(mean_phase.clone()))?);
+        if made.has_phase() {
+            found.images.push(over_scan(Quantity::Phase, Values::F32(made.phase.clone()))?);
+            found.images.push(over_scan(Quantity::Amplitude, Values::F32(made.amplitude.clone()))?);
+            if let Some(mean_phase) = &made.mean_phase {
+                found.images.push(over_scan(Quantity::MeanPhase, Values::F32(mean_phase.clone()))?);
+            }
         }
         found.bright_field = Some(account(live, snapshot, &listed)?);
         let centre = live.bright_field.centre.map(Pixels);

@@ -34,11 +34,17 @@ fn what_no_microscope_is_set_to_is_refused_by_its_flag_before_anything_is_read()
     let master = simulated(dir.path());
     let out = dir.path().join("result");
     for (flag, got, expected) in [
-        ("--scan-step-nm=-0.02", "-0.02 nm", "more than 0"),
-        ("--scan-step-nm=0.02,0", "0 nm", "more than 0"),
+        ("--scan-step-nm=-0.02", "-0.02 nm", "0.0001 to 1000 nm"),
+        ("--scan-step-nm=0.02,0", "0 nm", "0.0001 to 1000 nm"),
+        ("--scan-step-nm=1.6e-11", "0.000000000016 nm", "did you mean 0.016 nm?"),
+        ("--scan-step-nm=0.00009", "0.00009 nm", "0.0001 to 1000 nm"),
+        ("--scan-step-nm=1001", "1001 nm", "0.0001 to 1000 nm"),
         ("--scan-step-nm=nan", "nan", "one number or ROW,COL"),
-        ("--semi-angle-mrad=0", "0 mrad", "more than 0"),
-        ("--semi-angle-mrad=nan", "NaN mrad", "more than 0"),
+        ("--semi-angle-mrad=0", "0 mrad", "0.5 to 200 mrad"),
+        ("--semi-angle-mrad=nan", "NaN mrad", "0.5 to 200 mrad"),
+        ("--semi-angle-mrad=0.03", "0.03 mrad", "did you mean 30 mrad?"),
+        ("--semi-angle-mrad=0.49", "0.49 mrad", "0.5 to 200 mrad"),
+        ("--semi-angle-mrad=201", "201 mrad", "0.5 to 200 mrad"),
         ("--voltage-kv=300000", "300000 kV", "10 to 1000 kV"),
         ("--rotation-deg=nan", "NaN deg", "-360 to 360 deg"),
         ("--scan-shape=4x5", "20 positions", "16 frames"),
@@ -153,7 +159,8 @@ fn paths_with_spaces_and_bytes_that_are_no_unicode_are_as_good_as_others() {
 
 #[test]
 fn one_row_one_column_one_position_and_wide_counts_are_scans_too() {
-    for (shape, count_type) in [("1x40", "u32"), ("40x1", "u8"), ("1x1", "u32")] {
+    for (shape, count_type, has_phase) in [("1x40", "u32", true), ("40x1", "u8", true), ("1x1", "u32", false)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let simulate =
             ["--detector-shape=33x31", "--detector-sampling-mrad=3", "--images-per-file=7", "--quiet"];
@@ -163,11 +170,12 @@ fn one_row_one_column_one_position_and_wide_counts_are_scans_too() {
         assert_eq!(code(&made), 0, "{}", stderr(&made));
         let out = dir.path().join("result");
         let output = run_with(stdout(&made).trim(), &out, &["--scan-shape", shape]);
-        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        // One position has no spatial frequency, hence no phase; everything else it has.
+        assert_eq!(code(&output), if has_phase { 0 } else { 1 }, "{}", stderr(&output));
         let read = |stem: &str| Array::read(&out.join(format!("{stem}.npy")));
-        let phase = read("phase");
-        assert_eq!(format!("{}x{}", phase.shape[0], phase.shape[1]), shape);
-        assert!(phase.f64().iter().all(|phase| phase.is_finite()));
+        let image = read(if has_phase { "phase" } else { "com_row" });
+        assert_eq!(format!("{}x{}", image.shape[0], image.shape[1]), shape);
+        assert!(image.f64().iter().all(|value| value.is_finite()));
         let (scan, detector) = (read("frame_sum").u64(), read("detector_total").u64());
         assert!(scan.iter().sum::<u64>() == detector.iter().sum::<u64>() && detector.len() == 33 * 31);
     }
@@ -203,6 +211,22 @@ fn a_run_without_a_phase_image_fails_and_saves_what_it_has() {
     assert!(stderr(&output).contains("is the beam blanked?"), "{}", stderr(&output));
     assert_eq!(result(&out)["status"], "partial");
     assert!(out.join("frame_sum.npy").is_file() && !out.join("phase.npy").exists());
+}
+
+#[test]
+fn a_scan_too_small_for_any_overlap_has_no_phase_image_and_is_partial() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    // 4 positions of 0.002 nm are 0.008 nm; nothing finer than 0.05 nm passes.
+    let output = run_with(&master, &out, &["--scan-step-nm=0.002"]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains("PARTIAL, no phase image"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("at no spatial frequency"), "{}", stderr(&output));
+    let report = result(&out);
+    assert_eq!((&report["status"], &report["interrupted"]), (&"partial".into(), &false.into()));
+    assert!(report["warnings"].to_string().contains("no phase image"), "{report}");
+    assert!(out.join("bf.npy").is_file() && !out.join("phase.npy").exists());
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn impossible_values_are_refused_with_their_unit() {
     type Spoil = fn(&mut OpticsValues);
     let cases: [(&str, Spoil); 9] = [
         ("0 mrad", |said| said.semi_angle = Some(Milliradians(0.0))),
-        ("200 mrad", |said| said.semi_angle = Some(Milliradians(200.0))),
+        ("201 mrad", |said| said.semi_angle = Some(Milliradians(201.0))),
         ("NaN mrad", |said| said.semi_angle = Some(Milliradians(f64::NAN))),
         ("300000 kV", |said| said.voltage = Some(Kilovolts(300_000.0))),
         ("-1 nm", |said| said.scan_step = Some([Nanometres(-1.0), Nanometres(1.0)])),
