@@ -22,10 +22,16 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
+/// Writes past the capture of the test harness, which hides what `println!` prints in a test that passes.
+fn not_run(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "not run: {why}");
+}
+
 fn goldens() -> Option<PathBuf> {
     let goldens = std::env::var_os("SIDEBAND_GOLDENS");
     if goldens.is_none() {
-        println!("not run: SIDEBAND_GOLDENS is not set");
+        not_run("SIDEBAND_GOLDENS is not set");
     }
     goldens.map(|folder| Path::new(&folder).join("sto-small"))
 }

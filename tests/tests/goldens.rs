@@ -8,6 +8,7 @@ use deploy::report::Status;
 use deploy::request::{RunRequest, StopFlag};
 use deploy::rings::Rings;
 use kernels::types::{Degrees, Milliradians, Nanometres, Pixels, ScanShape};
+use tests::not_run;
 use tests::npy::Npy;
 
 fn array(path: &Path) -> Npy {
@@ -23,7 +24,7 @@ fn largest_difference(a: &[f64], b: &[f64]) -> f64 {
 #[test]
 fn a_run_on_the_golden_acquisition_gives_every_golden() {
     let Some(data) = std::env::var_os("SIDEBAND_GOLDENS") else {
-        println!("not run: SIDEBAND_GOLDENS is not set");
+        not_run("SIDEBAND_GOLDENS is not set");
         return;
     };
     let folder = Path::new(&data).join("sto-small");

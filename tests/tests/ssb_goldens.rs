@@ -22,6 +22,7 @@ use serde_json::Value;
 use ssb::bright_field::bright_field;
 use ssb::reconstruct::reconstruct;
 use ssb::{BrightField, LiveSpectra, Moments, Options, Pattern, Pins, Reconstruction};
+use tests::not_run;
 use tests::npy::Npy;
 
 struct Set {
@@ -35,7 +36,7 @@ struct Set {
 
 fn set(name: &str) -> Option<Set> {
     let Ok(goldens) = std::env::var("SIDEBAND_GOLDENS") else {
-        println!("not run: SIDEBAND_GOLDENS is not set");
+        not_run("SIDEBAND_GOLDENS is not set");
         return None;
     };
     let folder = Path::new(&goldens).join(name);
