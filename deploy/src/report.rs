@@ -51,8 +51,10 @@ pub struct RunReport {
     pub loss_rad2: Option<f64>,
     /// What was written, filled by [`write_results`].
     pub images: Vec<WrittenImage>,
-    /// What a person should know, one sentence each.
+    /// What limits or contradicts the results, one sentence each.
     pub warnings: Vec<String>,
+    /// How the optics were found where a person might think otherwise: contradictions, defaults. One sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Program and version.

@@ -41,6 +41,7 @@ pub(super) fn settle(
     let totals = snapshot.totals();
     let missing = set.frames_expected.saturating_sub(totals.frames);
     let has_phase = live.as_ref().is_some_and(|live| live.reconstruction.has_phase());
+    let notes = optics.notes.clone();
     let report = RunReport {
         software: Software::default(),
         status: if missing > 0 || !has_phase { Status::Partial } else { Status::Complete },
@@ -66,6 +67,7 @@ pub(super) fn settle(
         loss_rad2: live.as_ref().and_then(|live| live.reconstruction.loss),
         images: Vec::new(),
         warnings,
+        notes,
     };
     Ok((found.images, report))
 }

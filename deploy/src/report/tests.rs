@@ -48,6 +48,7 @@ fn report() -> RunReport {
         loss_rad2: None,
         images: vec![],
         warnings: vec![],
+        notes: vec![],
     }
 }
 

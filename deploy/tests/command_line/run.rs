@@ -229,3 +229,18 @@ fn a_master_whose_data_files_are_all_gone_is_refused_with_their_names() {
     assert!(text.contains("_data_000001.h5") && text.contains("_data_000004.h5"), "{text}");
     assert!(!out.exists());
 }
+
+#[test]
+fn contradictions_and_defaults_of_the_optics_are_in_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    let output = run_tiny(&master, &out, &["--voltage-kv=300", "--quiet"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let notes = result(&out)["notes"].to_string();
+    for words in
+        ["voltage_kv: file simulated_master.h5 says 200 kV", "300 kV and is used", "taken as 0: all of them"]
+    {
+        assert!(notes.contains(words), "'{words}' not in {notes}");
+    }
+}
