@@ -40,7 +40,7 @@ use resident::{AppendStage, Event, Resident, ResidentError};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
 use crate::progress::{Progress, Voice};
-use crate::report::{RunReport, write_results};
+use crate::report::{RunReport, folder_for, prepare_folder, write_results};
 use crate::request::{Interrupted, RunRequest, StopFlag};
 
 use ledger::Ledger;
@@ -92,8 +92,17 @@ where
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
+    let detector = prepared.set.detector;
     let (images, mut report) = account::settle(device.name(), request, prepared, streamed)?;
-    write_results(&request.out, &images, &mut report)?;
+    let folder = folder_for(&request.out, report.interrupted);
+    if folder != request.out {
+        let (kept, partial) = (request.out.display(), folder.display());
+        report.warnings.push(format!(
+            "interrupted: the complete result in {kept} is kept, what had arrived is in {partial}"
+        ));
+        prepare_folder(&folder, report.optics.scan_shape.value, detector)?;
+    }
+    write_results(&folder, &images, &mut report)?;
     Ok(report)
 }
 

@@ -14,7 +14,7 @@ use crate::optics::ResolvedOptics;
 use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
-pub use folder::{older_results, prepare_folder};
+pub use folder::{folder_for, older_results, prepare_folder};
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";
@@ -55,6 +55,9 @@ pub struct RunReport {
     pub warnings: Vec<String>,
     /// How the optics were found where a person might think otherwise: contradictions, defaults. One sentence each.
     pub notes: Vec<String>,
+    /// The folder it was written to, set by [`write_results`].
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// Program and version.
@@ -221,6 +224,7 @@ pub struct WrittenImage {
 /// A file cannot be written or replaced; the text names it.
 pub fn write_results(out: &Path, images: &[Image], report: &mut RunReport) -> anyhow::Result<PathBuf> {
     report.images.clear();
+    report.folder = out.to_owned();
     let mut pending = Vec::new();
     for image in images {
         let files = write_image(out, image)?;

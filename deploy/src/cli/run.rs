@@ -13,7 +13,7 @@ use crate::request::RunRequest;
 /// Those of the run.
 pub(super) fn run(request: &RunRequest) -> anyhow::Result<Ending> {
     let report = crate::pipeline::run(request.clone())?;
-    conclude(&report, &request.out)
+    conclude(&report, &report.folder)
 }
 
 /// Says where the results are and what is to be known of them: the place on stdout, warnings on stderr.

@@ -68,6 +68,7 @@ pub(super) fn settle(
         images: Vec::new(),
         warnings,
         notes,
+        folder: std::path::PathBuf::new(),
     };
     Ok((found.images, report))
 }

@@ -59,6 +59,35 @@ pub fn older_results(out: &Path) -> Option<String> {
     Some(format!("{}: results of an older run will be replaced: {name}{more}", out.display()))
 }
 
+/// Where the results go: `out`, but for an interrupted run beside it (`OUT-partial`, `OUT-partial-2`, ...) when `out`
+/// holds a complete result, which is worth more.
+pub fn folder_for(out: &Path, interrupted: bool) -> PathBuf {
+    if !interrupted || !holds_complete(out) {
+        return out.to_owned();
+    }
+    // "." has no name of its own.
+    let named = match out.file_name() {
+        Some(_) => out.to_owned(),
+        None => std::fs::canonicalize(out).unwrap_or_else(|_| out.to_owned()),
+    };
+    let mut name = named.file_name().map_or_else(|| "sideband".into(), std::ffi::OsStr::to_owned);
+    name.push("-partial");
+    let first = named.with_file_name(&name);
+    let numbered = (2..1000).map(|number| {
+        let mut name = name.clone();
+        name.push(format!("-{number}"));
+        named.with_file_name(name)
+    });
+    std::iter::once(first.clone()).chain(numbered).find(|folder| !holds_complete(folder)).unwrap_or(first)
+}
+
+/// Whether the account in a folder says that its results are complete.
+fn holds_complete(out: &Path) -> bool {
+    let text = std::fs::read(out.join(RESULT_FILE)).unwrap_or_default();
+    let account: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    account.get("status").and_then(serde_json::Value::as_str) == Some("complete")
+}
+
 /// Removes what an older run left: its account first, so that no mixture ever looks whole, then every image.
 pub(super) fn remove_older(out: &Path) -> anyhow::Result<()> {
     for path in result_paths(out) {

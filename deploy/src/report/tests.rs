@@ -49,6 +49,7 @@ fn report() -> RunReport {
         images: vec![],
         warnings: vec![],
         notes: vec![],
+        folder: PathBuf::new(),
     }
 }
 
@@ -144,4 +145,23 @@ fn an_endless_ring_has_no_outer_radius() {
     assert!((mask.inner_px - 55.0).abs() < 1e-9 && (mask.inner_mrad - 33.0).abs() < 1e-9);
     assert_eq!((mask.outer_px, mask.outer_mrad), (None, None));
     assert!(mask.rule.starts_with("1.1 R <= r,"), "{}", mask.rule);
+}
+
+#[test]
+fn an_interrupted_run_goes_beside_a_complete_result_and_any_other_takes_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("result");
+    let with = |name: &str, status: &str| {
+        let folder = dir.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(RESULT_FILE), format!("{{\"status\": \"{status}\"}}")).unwrap();
+    };
+    assert_eq!(folder_for(&out, true), out);
+    with("result", "partial");
+    assert_eq!(folder_for(&out, true), out);
+    with("result", "complete");
+    assert_eq!(folder_for(&out, false), out);
+    assert_eq!(folder_for(&out, true), dir.path().join("result-partial"));
+    with("result-partial", "complete");
+    assert_eq!(folder_for(&out, true), dir.path().join("result-partial-2"));
 }

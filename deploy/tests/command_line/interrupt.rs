@@ -164,3 +164,25 @@ fn ctrl_c_during_the_simulation_of_a_demo_ends_it() {
     assert_eq!(demo.end().0, 130);
     assert!(!dir.path().join("result/result.json").exists());
 }
+
+#[test]
+fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("result");
+    std::fs::create_dir(&out).unwrap();
+    let older = [("result.json", r#"{"status": "complete"}"#), ("phase.npy", "older")];
+    older.map(|(name, text)| std::fs::write(out.join(name), text).unwrap());
+    let mut run = Running::run(&out);
+    run.wait_for("of 65536 frames");
+    run.ctrl_c();
+    run.wait_for("is kept, what had arrived is in");
+    let (code, stdout) = run.end();
+    assert_eq!(code, 130, "{stdout}");
+    for (name, text) in older {
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), text, "{name}");
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    let beside = dir.path().join("result-partial");
+    assert!(stdout.contains(beside.join("phase.png").to_str().unwrap()), "{stdout}");
+    assert_eq!(result(&beside)["interrupted"], true);
+}
