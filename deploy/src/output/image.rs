@@ -1,5 +1,7 @@
 //! One image with what it shows: quantity, unit, axes.
 
+use std::ops::Range;
+
 use anyhow::ensure;
 use kernels::types::{DetectorShape, Milliradians, Nanometres, ScanShape};
 
@@ -185,6 +187,7 @@ pub struct Image {
     shape: [usize; 2],
     values: Values,
     axes: Axes,
+    missing: Vec<Range<u64>>,
 }
 
 impl Image {
@@ -224,7 +227,32 @@ impl Image {
             shape[0],
             shape[1]
         );
-        Ok(Self { quantity, shape, values, axes })
+        Ok(Self { quantity, shape, values, axes, missing: Vec::new() })
+    }
+
+    /// The same image, of which these positions (half-open, counted row by row) have no frame: whatever value they hold,
+    /// a picture hatches them.
+    pub fn with_missing(mut self, missing: &[Range<u64>]) -> Self {
+        self.missing = missing.to_vec();
+        self
+    }
+
+    /// Number of positions without a frame.
+    pub fn num_missing(&self) -> u64 {
+        self.missing.iter().map(|run| run.end.saturating_sub(run.start)).sum()
+    }
+
+    /// The values as a picture shows them: NaN where there is no frame.
+    pub(crate) fn values_seen(&self) -> Vec<f64> {
+        let mut values = self.values.to_f64();
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(values.len());
+        let runs: Vec<_> = self.missing.iter().map(|run| place(run.start)..place(run.end)).collect();
+        for run in runs {
+            if let Some(values) = values.get_mut(run) {
+                values.fill(f64::NAN);
+            }
+        }
+        values
     }
 
     /// What it shows.

@@ -17,12 +17,12 @@ use layout::Figure;
 /// The bytes of an 8-bit RGB PNG of the image with its scale bar, colour bar and caption.
 ///
 /// The colour map, the limits and the kind of scale stand in the caption and in text chunks of the file. Values that
-/// are no number are hatched.
+/// are no number and positions without a frame are hatched, and do not count for the limits.
 ///
 /// # Errors
 /// The picture would be larger than a PNG can be.
 pub fn picture_png(image: &Image) -> anyhow::Result<Vec<u8>> {
-    let values = image.values().to_f64();
+    let values = image.values_seen();
     let (map, scale) = ColourMap::of(image.quantity());
     let contrast = Contrast::of(&values, scale);
     let figure = Figure::new(image, map, contrast);

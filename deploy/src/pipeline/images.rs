@@ -36,7 +36,10 @@ pub(super) fn compute(
             *bad = true;
         }
     }
-    let over_scan = |quantity, values| Image::over_scan(quantity, scan, step, values);
+    let coverage = snapshot.coverage(snapshot.positions())?;
+    let over_scan = |quantity, values| {
+        anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(coverage.missing()))
+    };
     let over_detector = |quantity, values| Image::over_detector(quantity, detector, sampling, values);
 
     let mut found = Found { images: Vec::new(), masks: Vec::new(), bright_field: None };

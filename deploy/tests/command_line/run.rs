@@ -170,6 +170,11 @@ fn a_missing_data_file_is_a_gap_of_a_partial_result() {
     let gap = &frames["gaps"][0];
     assert_eq!((&gap["first"], &gap["count"], &gap["kind"]), (&4.into(), &4.into(), &"unreadable".into()));
     assert!(gap["reason"].as_str().unwrap().contains("_data_000002.h5"), "{gap}");
+    for stem in ["phase", "amplitude", "bf", "adf", "df", "com_row", "com_col", "frame_sum"] {
+        let picture = std::fs::read(out.join(format!("{stem}.png"))).unwrap();
+        let said = b"hatched: 4 positions missing";
+        assert!(picture.windows(said.len()).any(|bytes| bytes == said), "{stem}");
+    }
     let sums = Array::read(&out.join("frame_sum.npy")).u64();
     let is_there: Vec<bool> = sums.iter().map(|&sum| sum > 0).collect();
     assert_eq!(is_there, [[true; 4], [false; 4], [true; 4], [true; 4]].concat());

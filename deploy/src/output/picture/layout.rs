@@ -68,14 +68,20 @@ impl<'a> Figure<'a> {
     }
 
     fn hatched(&self) -> Option<String> {
-        let hatched = self.image.values().len() - self.contrast.num_finite;
-        (hatched > 0).then(|| format!("hatched: no value ({hatched} pixels)"))
+        let missing = usize::try_from(self.image.num_missing()).unwrap_or(usize::MAX);
+        let no_value = self.image.values().len().saturating_sub(self.contrast.num_finite + missing);
+        match (missing, no_value) {
+            (0, 0) => None,
+            (0, some) => Some(format!("hatched: no value ({some} pixels)")),
+            (missing, 0) => Some(format!("hatched: {missing} positions missing")),
+            (missing, some) => Some(format!("hatched: {missing} positions missing, {some} without a value")),
+        }
     }
 
     /// What the text chunks of the file say.
     pub(super) fn text_chunks(&self) -> Vec<(&'static str, String)> {
         let ([row, col], unit) = self.image.axes().pixel_size();
-        vec![
+        let mut chunks = vec![
             ("Title", self.title()),
             ("Software", concat!("sideband ", env!("CARGO_PKG_VERSION")).to_owned()),
             ("Colour map", self.map.name().to_owned()),
@@ -93,7 +99,9 @@ impl<'a> Figure<'a> {
                 "Pixel size",
                 format!("row {row} {unit}, col {col} {unit}; magnified {} times", self.magnification),
             ),
-        ]
+        ];
+        chunks.extend(self.hatched().map(|hatched| ("Hatched", hatched)));
+        chunks
     }
 
     /// Draws the page; `values` are those of the image.

@@ -97,3 +97,24 @@ fn numbers_are_written_short() {
         assert_eq!(number(value), text);
     }
 }
+
+#[test]
+fn a_position_without_a_frame_is_hatched_whatever_its_value_and_sets_no_limit() {
+    let counts = (0..64).map(|at| if (8..16).contains(&at) { 0 } else { 1000 + at }).collect();
+    let scan = ScanShape { rows: 8, cols: 8 };
+    let image =
+        Image::over_scan(Quantity::FrameSum, scan, [Nanometres(0.016); 2], Values::U64(counts)).unwrap();
+    let greys = |picture: &Read| picture.rgb.chunks_exact(3).filter(|rgb| *rgb == [150; 3]).count();
+    let whole = read(picture_png(&image).unwrap());
+    let gapped = read(picture_png(&image.clone().with_missing(&[8..16])).unwrap());
+    // Half the stripes of a row of eight squares, 64 pixels a side.
+    assert!(greys(&gapped) > greys(&whole) + 8 * 64 * 64 / 3, "{} {}", greys(&gapped), greys(&whole));
+    let said = |picture: &Read, keyword: &str| {
+        picture.texts.iter().find(|(key, _)| key == keyword).map(|(_, text)| text.clone())
+    };
+    assert_eq!(said(&gapped, "Hatched").unwrap(), "hatched: 8 positions missing");
+    assert!(said(&gapped, "Limits").unwrap().starts_with("1000 to 1063 counts"));
+    assert_eq!(said(&whole, "Hatched"), None);
+    assert_eq!(image.clone().with_missing(&[8..16]).npy(), image.npy());
+    assert!(picture_png(&image.with_missing(&[60..99])).is_ok());
+}
