@@ -78,6 +78,13 @@ fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow
     let (beam, specimen) = prepare(args, settings)?;
     let voice = Voice::for_stderr(args.quiet);
     let progress = Progress::new(args.scan_shape.positions() as u64, voice);
+    let (step, complete) = (args.scan_step_nm, ssb::complete_step(&settings.optics).0);
+    if step > complete {
+        progress.note(&format!(
+            "note: a scan step of {step} nm is more than lambda / (4 semi-angle) = {complete:.4} nm: the finest detail \
+             will fold back, as it does in a microscope"
+        ));
+    }
     let exposure = Exposure {
         beam: &beam,
         bad: &bad,

@@ -56,4 +56,4 @@ pub use error::SsbError;
 pub use live::{LiveResult, LiveSettings, LiveSsb};
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;
-pub use warning::{Warning, warnings};
+pub use warning::{Warning, complete_step, warnings};

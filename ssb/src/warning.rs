@@ -54,14 +54,24 @@ pub enum Warning {
 impl std::fmt::Display for Warning {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Undersampled { step, limit, axis, .. } => {
+            Self::Undersampled { step, complete, limit, axis } => {
                 let axis = if *axis == 0 { "rows" } else { "columns" };
-                write!(
-                    f,
-                    "scan step along {axis} is {:.4} nm, more than lambda / (2 semi-angle) = {:.4} nm: detail beyond the \
-                     scan's Nyquist frequency folds back",
-                    step.0, limit.0
-                )
+                let (step, complete, limit) = (step.0, complete.0, limit.0);
+                write!(f, "scan step along {axis} is {step:.4} nm, more than ")?;
+                match step > limit {
+                    true => write!(
+                        f,
+                        "lambda / (2 semi-angle) = {limit:.4} nm: most of the detail that the probe carries is too fine for \
+                         this scan and folds back into false detail; a step of at most lambda / (4 semi-angle) = \
+                         {complete:.4} nm carries all of it"
+                    ),
+                    false => write!(
+                        f,
+                        "lambda / (4 semi-angle) = {complete:.4} nm: the finest detail that the probe carries, with periods \
+                         from {limit:.4} to {:.4} nm, folds back into weak false detail",
+                        2.0 * step
+                    ),
+                }
             }
             Self::NoOverlap { step, coarsest, finest } => write!(
                 f,
@@ -125,13 +135,18 @@ pub(crate) fn warnings_of_result(
     (high - low <= SAME_PHASE).then_some(Warning::ConstantPhase)
 }
 
+/// The largest scan step that carries every frequency the probe transfers, lambda / (4 semi-angle): the disks overlap up
+/// to |q| = 2 semi-angle / lambda, which has to lie within 1 / (2 step).
+pub fn complete_step(optics: &Optics) -> Nanometres {
+    Nanometres(optics.wavelength().0 * 1e9 / (4.0 * optics.semi_angle.radians()))
+}
+
 /// What optics and bright field give reason to warn of.
 pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let per_angle_nm = optics.wavelength().0 * 1e9 / optics.semi_angle.radians();
     for (axis, &step) in optics.scan_step.iter().enumerate() {
-        if step.0 > per_angle_nm / 2.0 {
-            let (complete, limit) = (Nanometres(per_angle_nm / 4.0), Nanometres(per_angle_nm / 2.0));
+        let (complete, limit) = (complete_step(optics), Nanometres(2.0 * complete_step(optics).0));
+        if step.0 > complete.0 {
             warnings.push(Warning::Undersampled { step, complete, limit, axis });
         }
     }

@@ -285,8 +285,8 @@ fn what_cannot_be_reconstructed_is_said() {
 
 #[test]
 fn coarse_scans_and_cut_disks_are_warned_of() {
-    let mut coarse = optics(&[]);
-    coarse.scan_step[1] = Nanometres(0.04);
+    let fine = Optics { scan_step: [Nanometres(0.0164); 2], ..optics(&[]) };
+    let coarse = Optics { scan_step: [Nanometres(0.0164), Nanometres(0.04)], ..fine.clone() };
     let mut cut = field(&coarse);
     cut.centre[0] = 8.0;
     let found = warnings(&coarse, &cut);
@@ -295,7 +295,7 @@ fn coarse_scans_and_cut_disks_are_warned_of() {
     assert_eq!(found.len(), 2);
     let mut pinned = field(&coarse);
     pinned.sampling[0] = Milliradians(3.5);
-    let found = warnings(&optics(&[]), &pinned);
+    let found = warnings(&fine, &pinned);
     assert!(matches!(found[..], [Warning::SamplingDiffers { .. }]), "{found:?}");
 }
 
@@ -310,4 +310,18 @@ fn a_result_without_overlap_or_of_one_phase_is_said_to_have_no_phase() {
     let mut phase = [0.0; 16];
     phase[3] = 1e-5;
     assert_eq!(of(&[0.1; 12], &phase), None);
+}
+
+/// 300 kV and 30 mrad: lambda / (4 semi-angle) is 0.01641 nm, twice that 0.03281 nm.
+#[test]
+fn a_coarse_scan_is_warned_of_in_two_grades() {
+    let said = |step: f64| {
+        let optics = Optics { scan_step: [Nanometres(step), Nanometres(0.01)], ..optics(&[]) };
+        let found = warnings(&optics, &field(&optics));
+        found.iter().map(ToString::to_string).collect::<String>()
+    };
+    assert_eq!(said(0.0164), "");
+    assert!(said(0.0165).contains("rows is 0.0165 nm") && said(0.0165).contains("weak false detail"));
+    assert!(said(0.0165).contains("lambda / (4 semi-angle) = 0.0164 nm") && said(0.0328).contains("weak"));
+    assert!(said(0.0329).contains("most of the detail") && said(0.0329).contains("= 0.0328 nm"));
 }
