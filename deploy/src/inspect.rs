@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::optics::{OpticsError, ResolvedOptics};
+use crate::optics::{Missing, OpticsError, ResolvedOptics};
 use crate::report::{MissingFrames, as_text};
 
 pub use gather::recorded_sources;
@@ -136,6 +136,9 @@ impl Verdict {
     /// Judges by the resolution of the optics and the frames that are there.
     pub fn of(resolution: &Result<ResolvedOptics, OpticsError>, frames_present: u64) -> Self {
         let empty = (frames_present == 0).then(|| "no frame is there".to_owned());
+        let needs = |missing: &[Missing]| {
+            missing.iter().map(|one| Need { flag: one.usage(), what: one.explanation() }).collect()
+        };
         match resolution {
             Ok(optics) => Self {
                 would_succeed: empty.is_none(),
@@ -143,13 +146,13 @@ impl Verdict {
                 problem: empty,
                 notes: optics.notes.clone(),
             },
-            Err(OpticsError::Missing(missing)) => Self {
+            Err(OpticsError::Missing(missing)) => {
+                Self { would_succeed: false, needs: needs(missing), problem: empty, notes: vec![] }
+            }
+            Err(OpticsError::MissingAndWrongShape { missing, wrong }) => Self {
                 would_succeed: false,
-                needs: missing
-                    .iter()
-                    .map(|one| Need { flag: one.usage(), what: one.explanation() })
-                    .collect(),
-                problem: empty,
+                needs: needs(missing),
+                problem: Some(wrong.to_string()),
                 notes: vec![],
             },
             Err(other) => {

@@ -102,6 +102,8 @@ fn inspect_says_what_is_there_and_what_a_run_needs() {
     assert_eq!(json["run"]["would_succeed"], true, "{json}");
     assert_eq!((&json["frames_present"], &json["energy_kev"]), (&16.into(), &200.0.into()));
 
+    let text = stdout(&sideband(&["inspect", &master, "--scan-shape", "5x4"]));
+    assert!(text.contains("20 positions") && text.contains("--rotation-deg DEG"), "{text}");
     let mut args = vec!["inspect", &master, "--scan-shape", "5x4"];
     args.extend(flags);
     let text = stdout(&sideband(&args));

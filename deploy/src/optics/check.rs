@@ -23,6 +23,14 @@ pub enum OpticsError {
     /// Parameters nobody said; all of them, in one error.
     #[error("{}", Missing::text(.0))]
     Missing(Vec<Missing>),
+    /// Parameters nobody said, and a scan shape that is not the frames: both at once.
+    #[error("{wrong}\n{}", Missing::text(missing))]
+    MissingAndWrongShape {
+        /// The parameters nobody said.
+        missing: Vec<Missing>,
+        /// What is wrong with the shape: [`OpticsError::WrongScanShape`].
+        wrong: Box<OpticsError>,
+    },
     /// A value no microscope has.
     #[error("{} ({place}): got {got}, expected {expected}", parameter.flag())]
     Impossible {

@@ -71,7 +71,8 @@ pub struct ResolvedOptics {
 /// [`OpticsError::Impossible`] or [`OpticsError::Repeated`] for a value of the user's that cannot be (what a file says
 /// and cannot be is ignored, with a note: detectors are often left at the settings of another experiment);
 /// [`OpticsError::Missing`] with every parameter that is needed and unknown;
-/// [`OpticsError::WrongScanShape`] when rows x cols are not the frames expected.
+/// [`OpticsError::WrongScanShape`] when rows x cols are not the frames expected;
+/// [`OpticsError::MissingAndWrongShape`] when both are so.
 pub fn resolve(
     request: &OpticsRequest,
     recorded: &[Source],
@@ -102,17 +103,17 @@ pub fn resolve(
     let aberrations = join.aberrations();
 
     let Join { missing, notes, .. } = join;
+    let wrong_shape = scan_shape.as_ref().and_then(|shape| wrong_shape(shape, acquisition));
     let (Some(voltage), Some(semi_angle), Some(scan_step), Some(rotation), Some(scan_shape)) =
         (voltage, semi_angle, scan_step, rotation, scan_shape)
     else {
-        return Err(OpticsError::Missing(missing));
-    };
-    if u64::try_from(scan_shape.value.positions()).ok() != Some(acquisition.frames_expected) {
-        return Err(OpticsError::WrongScanShape {
-            shape: scan_shape.value,
-            place: scan_shape.detail,
-            frames: acquisition.frames_expected,
+        return Err(match wrong_shape {
+            Some(wrong) => OpticsError::MissingAndWrongShape { missing, wrong: Box::new(wrong) },
+            None => OpticsError::Missing(missing),
         });
+    };
+    if let Some(wrong) = wrong_shape {
+        return Err(wrong);
     }
     Ok(ResolvedOptics {
         voltage,
@@ -127,6 +128,13 @@ pub fn resolve(
         aberrations,
         notes,
     })
+}
+
+/// What is wrong with a shape that is not the frames.
+fn wrong_shape(shape: &Resolved<ScanShape>, acquisition: Acquisition) -> Option<OpticsError> {
+    let frames = acquisition.frames_expected;
+    let is_wrong = u64::try_from(shape.value.positions()).ok() != Some(frames);
+    is_wrong.then(|| OpticsError::WrongScanShape { shape: shape.value, place: shape.detail.clone(), frames })
 }
 
 /// Refuses what a user says and cannot be; forgets what a file says and cannot be.

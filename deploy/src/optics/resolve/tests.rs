@@ -166,3 +166,14 @@ fn measurement_fills_only_what_is_not_pinned() {
     assert_eq!((radius.value.0, radius.provenance), (50.0, Provenance::Fitted));
     assert_eq!(optics.detector_sampling.unwrap().provenance, Provenance::Fitted);
 }
+
+#[test]
+fn a_wrong_scan_shape_is_said_together_with_what_is_missing() {
+    let mut request = enough();
+    request.flags.scan_shape = Some(ScanShape { rows: 5, cols: 4 });
+    request.flags.semi_angle = None;
+    let text = refusal(&request, &[file()]);
+    for words in ["20 positions", "4096 frames", "--semi-angle-mrad MRAD"] {
+        assert!(text.contains(words), "'{words}' not in {text}");
+    }
+}
