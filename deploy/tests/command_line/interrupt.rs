@@ -171,7 +171,9 @@ fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
     let out = dir.path().join("result");
     std::fs::create_dir(&out).unwrap();
     let older = [("result.json", r#"{"status": "complete"}"#), ("phase.npy", "older")];
-    older.map(|(name, text)| std::fs::write(out.join(name), text).unwrap());
+    for (name, text) in older {
+        std::fs::write(out.join(name), text).unwrap();
+    }
     let mut run = Running::run(&out);
     run.wait_for("of 65536 frames");
     run.ctrl_c();
