@@ -16,8 +16,25 @@ use crate::request::RunRequest;
 /// line ends with code 2 on it).
 pub fn open(request: &RunRequest) -> anyhow::Result<(FileSet, ResolvedOptics)> {
     let set = open_set(&request.master)?;
-    let optics = resolve_for(&set, &request.optics)?;
+    let note = data_file_note(&request.master);
+    let mut optics = resolve_for(&set, &request.optics).map_err(|error| match &note {
+        Some(note) => anyhow::Error::from(error).context(note.clone()),
+        None => error.into(),
+    })?;
+    optics.notes.splice(0..0, note);
     Ok((set, optics))
+}
+
+/// What to say of a master that is named like a data file, `NAME_data_000001.h5`: it is read, but it knows only itself.
+pub fn data_file_note(master: &Path) -> Option<String> {
+    let name = master.file_name()?.to_str()?;
+    let (set, number) = name.strip_suffix(".h5")?.rsplit_once("_data_")?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let meant = master.with_file_name(format!("{set}_master.h5"));
+    let is_there = if meant.is_file() { "" } else { " (there is none beside it)" };
+    Some(format!("{name} looks like a data file; did you mean {}?{is_there}", meant.display()))
 }
 
 /// Opens a file set.
@@ -43,4 +60,23 @@ pub fn resolve_for(set: &FileSet, request: &OpticsRequest) -> Result<ResolvedOpt
     let optics = resolve(request, &recorded_sources(set), acquisition)?;
     check_settled(&optics, set.detector)?;
     Ok(optics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_file_is_told_from_a_master_by_its_name_and_the_master_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let note = |name: &str| data_file_note(&dir.path().join(name));
+        assert!(note("a_data_000001.h5").unwrap().ends_with("a_master.h5? (there is none beside it)"));
+        std::fs::write(dir.path().join("a_master.h5"), "").unwrap();
+        let meant = dir.path().join("a_master.h5");
+        let said = format!("a_data_000001.h5 looks like a data file; did you mean {}?", meant.display());
+        assert_eq!(note("a_data_000001.h5"), Some(said));
+        for master in ["a_master.h5", "my_data_master.h5", "a_data_.h5", "a_data_1.txt"] {
+            assert_eq!(note(master), None, "{master}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use ingest::dectris::{FileSet, SideCar};
 use kernels::types::{Item, ScanShape};
 
 use super::{DataFile, Detector, Exposure, Inspection, Triggers, Verdict};
-use crate::open::resolve_for;
+use crate::open::{data_file_note, resolve_for};
 use crate::optics::{OpticsRequest, OpticsValues, Provenance, Source};
 use crate::report::MissingFrames;
 
@@ -51,6 +51,7 @@ impl Inspection {
         let frames_present = set.frames_present();
         let resolution = resolve_for(set, request);
         let mut run = Verdict::of(&resolution, frames_present);
+        run.notes.splice(0..0, data_file_note(&set.master));
         run.notes.extend(said.unreadable.iter().map(|what| format!("cannot be read: {what}")));
         let gaps = set
             .runs()

@@ -263,3 +263,20 @@ fn a_stdout_that_takes_nothing_loses_no_result() {
     assert!(stderr(&output).contains("stdout cannot be written to"), "{}", stderr(&output));
     assert_eq!(result(&out)["status"], "complete");
 }
+
+#[test]
+fn a_data_file_given_as_master_is_noticed_and_the_master_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let data = master.replace("_master.h5", "_data_000001.h5");
+    let out = dir.path().join("result");
+    let asked = format!("looks like a data file; did you mean {master}?");
+    // A data file says no voltage: the question comes with what is missing.
+    let output = run_with(&data, &out, &["--scan-shape=2x2"]);
+    assert!(code(&output) == 2 && stderr(&output).contains(&asked), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--voltage-kv KV"), "{}", stderr(&output));
+    let output = run_with(&data, &out, &["--scan-shape=2x2", "--voltage-kv=200"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(result(&out)["notes"].to_string().contains(&asked), "{}", result(&out)["notes"]);
+    assert!(stdout(&sideband(&["inspect", &data])).contains(&asked));
+}
