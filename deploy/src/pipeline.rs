@@ -18,6 +18,7 @@
 mod account;
 mod images;
 mod ledger;
+mod memory;
 mod prepare;
 
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use kernels::Cpu;
 use kernels::bslz4_decode::DecodeFrames;
 use kernels::encode_counts::EncodeCounts;
 use kernels::types::Gap;
-use resident::{AppendStage, Event, Resident, ResidentError};
+use resident::{AppendStage, Event, Resident};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
 use crate::progress::{Progress, Voice};
@@ -142,12 +143,8 @@ where
         let live = live
             .map_err(anyhow::Error::from)
             .and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
-        let filled = filled.map_err(|error| match error.downcast_ref() {
-            Some(ResidentError::OverBudget { .. }) => {
-                error.context("the encoded counts take more memory than they may (--memory-gb)")
-            }
-            _ => error,
-        })?;
+        let filled = filled
+            .map_err(|error| memory::explained(error, request.memory_budget_bytes, set.frames_expected))?;
         Ok(Streamed { filled, live })
     })
 }

@@ -108,8 +108,10 @@ pub enum SsbError {
     },
     /// The spectra would not fit in the memory they may take.
     #[error(
-        "spectra of {pixels} bright-field pixels over a {scan} scan take {bytes} bytes, {most} bytes are allowed; give \
-         a smaller bright field (--bf-radius-px) or more memory (--memory-gb)"
+        "the spectra of {pixels} bright-field pixels over a {scan} scan take {:.1} GB of memory, {:.1} GB are free for \
+         them; give a smaller bright field (--bf-radius-px) or use a machine with more memory",
+        *bytes as f64 / 1e9,
+        *most as f64 / 1e9
     )]
     SpectraTooLarge {
         /// Bright-field pixels.

@@ -237,7 +237,11 @@ fn limits_that_leave_nothing_are_said_by_their_flag() {
     let output = run_tiny(&master, &out, &["--memory-gb=0.000001"]);
     assert_eq!(code(&output), 1);
     let text = stderr(&output);
-    assert!(text.contains("--memory-gb") && text.contains("budget 1000 bytes"), "{text}");
+    assert!(text.contains("0.000001 GB of --memory-gb") && text.contains("it needs about 0.0"), "{text}");
+    let (_, advised) = text.split_once("give --memory-gb ").unwrap();
+    let (advised, _) = advised.split_once(' ').unwrap();
+    let output = run_tiny(&master, &out, &["--memory-gb", advised]);
+    assert_eq!(code(&output), 0, "{advised}: {}", stderr(&output));
     let output = run_tiny(&master, &out, &["--adf-ring=7,8"]);
     assert_eq!(code(&output), 0);
     assert!(
