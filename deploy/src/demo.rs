@@ -69,11 +69,11 @@ fn rounded(value: f64) -> f64 {
     (value * 1e9).round() / 1e9
 }
 
-/// The command line that asks for the same run.
-pub fn run_command(request: &RunRequest) -> String {
+/// The command line that asks `program` for the same run, ready for a shell.
+pub fn run_command(program: &Path, request: &RunRequest) -> String {
     let optics = &request.optics.flags;
-    let mut words = vec!["sideband run".to_owned(), request.master.display().to_string()];
-    words.push(format!("--out {}", request.out.display()));
+    let mut words = vec![quoted(program), "run".to_owned(), quoted(&request.master)];
+    words.push(format!("--out {}", quoted(&request.out)));
     words.extend(optics.semi_angle.map(|angle| format!("--semi-angle-mrad {}", angle.0)));
     words.extend(optics.scan_step.map(|step| format!("--scan-step-nm {}", step[0].0)));
     words.extend(optics.rotation.map(|rotation| format!("--rotation-deg {}", rotation.0)));
@@ -86,12 +86,29 @@ pub fn run_command(request: &RunRequest) -> String {
     words.join(" ")
 }
 
+/// A path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
     use crate::cli::{Cli, Command};
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        let said = |path: &str| quoted(Path::new(path));
+        assert_eq!(said("/a/b_1.h5"), "/a/b_1.h5");
+        assert_eq!(said("a demo/it's"), r"'a demo/it'\''s'");
+    }
 
     #[test]
     fn the_command_that_is_shown_asks_for_the_run_that_was_made_and_has_all_it_needs() {
@@ -111,7 +128,7 @@ mod tests {
             rings: Rings::default(),
             stop: StopFlag::default(),
         };
-        let command = run_command(&request);
+        let command = run_command(Path::new("target/debug/sideband"), &request);
         let Command::Run(asked) = Cli::parse_from(command.split(' ')).command else { panic!("{command}") };
         // A flag that is not given and one that is false mean the same.
         request.optics.flags.transpose = None;

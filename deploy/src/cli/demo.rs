@@ -25,7 +25,8 @@ pub struct DemoArgs {
 pub(super) fn demo(args: &DemoArgs) -> anyhow::Result<Ending> {
     let (_, request) = prepare(&args.out, args.quiet, ctrl_c::stop_on_ctrl_c()?)?;
     if !args.quiet {
-        tell(&format!("simulated; the same run by hand: {}", run_command(&request)));
+        let program = std::env::args_os().next().map_or_else(|| "sideband".into(), PathBuf::from);
+        tell(&format!("simulated; the same run by hand: {}", run_command(&program, &request)));
     }
     run::run(&request)
 }

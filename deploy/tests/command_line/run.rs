@@ -16,6 +16,8 @@ fn demo() -> &'static Path {
         let output = sideband(&["demo", "--out", out.to_str().unwrap()]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         assert!(stdout(&output).contains("complete: 4096 frames"), "{}", stdout(&output));
+        let by_hand = format!("by hand: {} run '", env!("CARGO_BIN_EXE_sideband"));
+        assert!(stderr(&output).contains(&by_hand), "{}", stderr(&output));
         (dir, out)
     });
     out
