@@ -40,8 +40,11 @@ pub fn data_file_note(master: &Path) -> Option<String> {
 /// Opens a file set.
 ///
 /// # Errors
-/// Those of [`FileSet::open`]; the master is named once.
+/// Those of [`FileSet::open`]; the master is named once. A folder is answered with the masters in it.
 pub fn open_set(master: &Path) -> anyhow::Result<FileSet> {
+    if master.is_dir() {
+        return Err(masters_of(master));
+    }
     FileSet::open(master).map_err(|error| match error {
         // The cause names the file already.
         IngestError::Hdf5 { path, source } if source.to_string().starts_with(&*path.to_string_lossy()) => {
@@ -49,6 +52,23 @@ pub fn open_set(master: &Path) -> anyhow::Result<FileSet> {
         }
         error => error.into(),
     })
+}
+
+/// Why a folder is no master, and which masters are in it.
+fn masters_of(folder: &Path) -> anyhow::Error {
+    const MOST_NAMED: usize = 3;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut masters: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with("_master.h5"))
+        .collect();
+    masters.sort();
+    let found = match masters.len() {
+        0 => "there is none in it".to_owned(),
+        1..=MOST_NAMED => format!("there is {}", masters.join(", ")),
+        many => format!("there are {many}: {}, ...", masters[..MOST_NAMED].join(", ")),
+    };
+    anyhow::anyhow!("{}: is a folder; give the NAME_master.h5 in it ({found})", folder.display())
 }
 
 /// The optics of an opened set: what the user says, joined with what the files say.

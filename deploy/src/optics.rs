@@ -12,7 +12,7 @@ mod text;
 mod values;
 
 pub use check::OpticsError;
-pub(crate) use check::check_settled;
+pub(crate) use check::{SCAN_STEPS_NM, SEMI_ANGLES_MRAD, check_settled, meant};
 pub use missing::Missing;
 pub use optics_file::read_optics_file;
 pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve};

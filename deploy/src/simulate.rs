@@ -60,7 +60,20 @@ pub fn run(args: &SimulateArgs, stop: &StopFlag) -> anyhow::Result<Truth> {
         threads = threads.num_threads(asked);
     }
     let threads = threads.build().context("no threads for the simulation")?;
-    threads.install(|| simulate(args, &settings, stop))
+    // The folder and those above it that are not there yet, the innermost first.
+    let to_be_made: Vec<_> = args
+        .out
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    let outcome = threads.install(|| simulate(args, &settings, stop));
+    if outcome.is_err() {
+        for folder in to_be_made {
+            // One that is not empty stays.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+    outcome
 }
 
 fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow::Result<Truth> {

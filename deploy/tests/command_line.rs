@@ -148,3 +148,15 @@ fn a_run_without_optics_asks_for_all_of_them_and_ends_with_2() {
     }
     assert!(!text.contains("--semi-angle-mrad") && !out.exists(), "{text}");
 }
+
+#[test]
+fn a_simulation_that_fails_leaves_no_folder_and_may_be_quiet_in_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("new");
+    let map = dir.path().join("not_there.npy");
+    let place = ["simulate", "-q", "--out", out.to_str().unwrap()];
+    let flags = ["--phase-map", map.to_str().unwrap(), "--phase-map-pixel-nm=0.01"];
+    let output = sideband(&[&place[..], &flags].concat());
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("not_there.npy") && !out.exists(), "{}", stderr(&output));
+}

@@ -67,6 +67,10 @@ pub enum OpticsError {
     },
 }
 
+/// Semi-angles a probe can have \[mrad\].
+pub(crate) const SEMI_ANGLES_MRAD: [f64; 2] = [0.5, 200.0];
+/// Steps a scan can have \[nm\].
+pub(crate) const SCAN_STEPS_NM: [f64; 2] = [1e-4, 1000.0];
 /// No term of any order is larger than this in a microscope that makes a probe.
 const LARGEST_ABERRATION: Nanometres = Nanometres(1e10);
 
@@ -90,17 +94,19 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         check(Parameter::Voltage, (10.0..=1000.0).contains(&kv), &|| format!("{kv} kV"), "10 to 1000 kV")?;
     }
     if let Some(Milliradians(mrad)) = values.semi_angle {
-        let fine = (0.5..=200.0).contains(&mrad);
-        let meant = meant(mrad, 1e3, [0.5, 200.0], "mrad");
-        let expected = format!("0.5 to 200 mrad{meant}");
+        let [least, most] = SEMI_ANGLES_MRAD;
+        let fine = (least..=most).contains(&mrad);
+        let meant = meant(mrad, 1e3, SEMI_ANGLES_MRAD, "mrad");
+        let expected = format!("{least} to {most} mrad{meant}");
         check(Parameter::SemiAngle, fine, &|| format!("{mrad} mrad"), &expected)?;
     }
     if let Some(step) = values.scan_step {
-        let is_fine = |nm: f64| (1e-4..=1000.0).contains(&nm);
+        let [least, most] = SCAN_STEPS_NM;
+        let is_fine = |nm: f64| (least..=most).contains(&nm);
         let fine = step.iter().all(|&Nanometres(nm)| is_fine(nm));
         let wrong = step.iter().find(|step| !is_fine(step.0)).map_or(0.0, |step| step.0);
-        let meant = meant(wrong, 1e9, [1e-3, 100.0], "nm");
-        let expected = format!("0.0001 to 1000 nm for row and col{meant}");
+        let meant = meant(wrong, 1e9, SCAN_STEPS_NM, "nm");
+        let expected = format!("{least} to {most} nm for row and col{meant}");
         check(Parameter::ScanStep, fine, &|| format!("{}, {}", step[0], step[1]), &expected)?;
     }
     if let Some(rotation) = values.rotation {
@@ -144,7 +150,7 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
 }
 
 /// A question, where a value in the base unit (radians, metres) would be a usual one in `unit`.
-fn meant(got: f64, per_base_unit: f64, usual: [f64; 2], unit: &str) -> String {
+pub(crate) fn meant(got: f64, per_base_unit: f64, usual: [f64; 2], unit: &str) -> String {
     let value = got * per_base_unit;
     match (usual[0]..=usual[1]).contains(&value) {
         true => {

@@ -21,6 +21,11 @@ const BYTES_A_PIXEL: u64 = 40;
 /// # Errors
 /// It cannot be made, no file can be made in it, or its disk is too full for the results; the text names it.
 pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> anyhow::Result<()> {
+    ensure!(
+        !out.exists() || out.is_dir(),
+        "{}: is a file, not a folder; --out takes the result folder, which is made when it is missing",
+        out.display()
+    );
     std::fs::create_dir_all(out)
         .with_context(|| format!("{}: the result folder cannot be made", out.display()))?;
     let trial = out.join(format!(".sideband-trial.{}.part", std::process::id()));

@@ -72,7 +72,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Say nothing on stderr but errors.
-    #[arg(long)]
+    #[arg(long, short)]
     pub quiet: bool,
 
     /// What lies in the beam.

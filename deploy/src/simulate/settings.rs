@@ -7,6 +7,8 @@ use kernels::types::{
     Aberration, Aberrations, Degrees, DetectorShape, Kilovolts, Milliradians, Nanometres, Optics,
 };
 
+use crate::optics::{SCAN_STEPS_NM, SEMI_ANGLES_MRAD, meant};
+
 use super::args::{SimulateArgs, SpecimenName};
 use super::specimen::{
     Extent, STO_CELL_M, Specimen, film_thickness_m, gold_on_carbon, read_phase_map, strontium_titanate,
@@ -43,8 +45,8 @@ impl Settings {
     /// The flag, what it got and what is expected.
     pub(super) fn from_args(args: &SimulateArgs) -> anyhow::Result<Self> {
         positive("--voltage-kv", args.voltage_kv, 3000.0)?;
-        positive("--semi-angle-mrad", args.semi_angle_mrad, 200.0)?;
-        positive("--scan-step-nm", args.scan_step_nm, 1e6)?;
+        in_unit("--semi-angle-mrad", args.semi_angle_mrad, SEMI_ANGLES_MRAD, 1e3, "mrad")?;
+        in_unit("--scan-step-nm", args.scan_step_nm, SCAN_STEPS_NM, 1e9, "nm")?;
         positive("--detector-sampling-mrad", args.detector_sampling_mrad, 100.0)?;
         positive("--electrons-per-frame", args.electrons_per_frame, 1e9)?;
         ensure!(
@@ -166,6 +168,17 @@ impl Settings {
     }
 }
 
+/// As [`positive`], within a range; asks whether the value was meant in the base unit.
+fn in_unit(flag: &str, got: f64, range: [f64; 2], per_base_unit: f64, unit: &str) -> anyhow::Result<()> {
+    let [least, most] = range;
+    ensure!(
+        (least..=most).contains(&got),
+        "{flag}: got {got} {unit}, expected {least} to {most} {unit}{}",
+        meant(got, per_base_unit, range, unit)
+    );
+    Ok(())
+}
+
 fn positive(flag: &str, got: f64, most: f64) -> anyhow::Result<()> {
     ensure!(got > 0.0 && got <= most, "{flag}: got {got}, expected more than 0 and at most {most}");
     Ok(())
@@ -247,6 +260,8 @@ mod tests {
         };
         assert!(refused(|args| args.voltage_kv = 0.0).contains("--voltage-kv"));
         assert!(refused(|args| args.electrons_per_frame = f64::NAN).contains("--electrons-per-frame"));
+        assert!(refused(|args| args.scan_step_nm = 2.4e-11).contains("did you mean 0.024 nm?"));
+        assert!(refused(|args| args.semi_angle_mrad = 0.025).contains("did you mean 25 mrad?"));
         assert!(refused(|args| args.slices = Some(0)).contains("--slices"));
         assert!(refused(|args| args.dead_pixels = 5000).contains("--dead-pixels"));
         assert!(refused(|args| args.aberrations = vec![optics_term(); 2]).contains("C30 twice"));

@@ -145,8 +145,9 @@ fn a_second_ctrl_c_ends_at_once_and_leaves_nothing_that_looks_like_a_result() {
 #[test]
 fn ctrl_c_ends_a_simulation_and_leaves_no_set() {
     let dir = tempfile::tempdir().unwrap();
-    let out = dir.path().to_str().unwrap();
-    let mut simulation = Running::start(&["simulate", "--out", out, "--scan-shape=1024x1024"]);
+    let out = dir.path().join("new/folder");
+    let mut simulation =
+        Running::start(&["simulate", "--out", out.to_str().unwrap(), "--scan-shape=1024x1024"]);
     simulation.wait_for("of 1048576 frames");
     simulation.ctrl_c();
     simulation.wait_for("interrupted after");

@@ -97,6 +97,7 @@ fn a_result_folder_that_cannot_be_written_to_ends_a_run_before_it_reads() {
         assert!(text.contains(out.to_str().unwrap()) && text.contains("result folder"), "{text}");
         assert!(!text.contains("of 16 frames"), "{text}");
     }
+    assert!(stderr(&run_tiny(&master, Path::new(&master), &[])).contains("is a file, not a folder"));
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn what_is_no_acquisition_is_named_once_with_what_is_wrong() {
     for (path, why) in [
         (&text_file, "not an HDF5 file"),
         (&not_there, "No such file"),
-        (&dir.path().to_owned(), "not a regular file"),
+        (&dir.path().to_owned(), "is a folder; give the NAME_master.h5 in it (there is text_master.h5)"),
     ] {
         let path = path.to_str().unwrap();
         for command in ["run", "inspect"] {
