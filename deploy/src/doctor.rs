@@ -83,8 +83,14 @@ fn limits(
         ));
     }
     limits.push(match cuda.devices.is_empty() {
-        true => "CUDA: not available, runs use the processor; results are the same".to_owned(),
-        false => "CUDA: available, but this version reconstructs on the processor".to_owned(),
+        true => {
+            "CUDA: this version computes on the processor only and does not use CUDA yet; there is none here"
+                .to_owned()
+        }
+        false => {
+            "CUDA: this version computes on the processor only and does not use CUDA yet, though it is here"
+                .to_owned()
+        }
     });
     limits
 }
@@ -144,7 +150,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let report = examine(dir.path(), 1 << 20);
         let text = report.text();
-        for part in ["processor", "memory", "disk", "CUDA", "what limits what"] {
+        for part in [
+            "processor",
+            "memory",
+            "disk",
+            "CUDA",
+            "what limits what",
+            "on the processor only and does not use CUDA yet",
+        ] {
             assert!(text.contains(part), "{part} not in {text}");
         }
         assert!(report.cpu.cores > 0);

@@ -181,6 +181,12 @@ impl Inspection {
         page.entry("detector", &self.detector_text());
         page.entry("exposure", &self.exposure_text());
         page.entry("energy", &self.energy_kev.map_or("not stated".to_owned(), |kev| format!("{kev} keV")));
+        page.entry(
+            "beam centre",
+            &self.beam_centre_px.map_or("not stated; a run measures it".to_owned(), |[row, col]| {
+                format!("row {row}, col {col} px, as the file states; a run measures its own")
+            }),
+        );
         page.entry("triggers", &self.triggers_text());
         page.entry("pixel mask", &self.mask_text());
         page.entry("data files", &self.files_text());
@@ -227,9 +233,15 @@ impl Inspection {
         match (self.masked_pixels, self.pixel_mask_applied) {
             (None, _) => "none in the file".to_owned(),
             (Some(pixels), Some(true)) => {
-                format!("{pixels} pixels, replaced by the largest count in the frames")
+                format!(
+                    "{pixels} bad pixels listed; the detector has replaced their counts by the largest, a run leaves them out"
+                )
             }
-            (Some(pixels), _) => format!("{pixels} pixels, left as counted"),
+            (Some(0), _) => "no bad pixel listed".to_owned(),
+            (Some(pixels), _) => {
+                let bad = if pixels == 1 { "bad pixel" } else { "bad pixels" };
+                format!("{pixels} {bad} listed; their counts stay in the frames, a run leaves them out")
+            }
         }
     }
 
@@ -298,6 +310,11 @@ impl Inspection {
             for need in &verdict.needs {
                 page.plain(format!("  {:width$}  {}", need.flag, need.what));
             }
+            page.plain(
+                "  and the probe's aberrations where they are known, --aberration NAME=NM[,DEG] (C10 is minus the \
+                 defocus); those not given are taken as 0"
+                    .to_owned(),
+            );
         }
         for note in &verdict.notes {
             page.plain(format!("  note: {note}"));
@@ -342,7 +359,7 @@ mod tests {
             },
             exposure: Exposure { count_time_secs: Some(9.9e-6), frame_time_secs: Some(1e-5) },
             energy_kev: Some(300.0),
-            beam_centre_px: None,
+            beam_centre_px: Some([95.3, 96.85]),
             triggers: Triggers { triggers: Some(4096), images_a_trigger: Some(1) },
             masked_pixels: Some(2),
             pixel_mask_applied: Some(false),
@@ -371,7 +388,9 @@ mod tests {
             "100000 frames/s",
             "300 keV",
             "says nothing of the scan's shape",
-            "2 pixels, left as counted",
+            "2 bad pixels listed; their counts stay in the frames, a run leaves them out",
+            "row 95.3, col 96.85 px, as the file states; a run measures its own",
+            "--aberration NAME=NM[,DEG]",
             "frames 1000 to 1999: set_data_000002.h5: not found",
             "frames 3900 to 3999: unreadable: the data files end",
             "none beside the master",
