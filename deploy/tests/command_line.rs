@@ -160,3 +160,13 @@ fn a_simulation_that_fails_leaves_no_folder_and_may_be_quiet_in_short() {
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     assert!(stderr(&output).contains("not_there.npy") && !out.exists(), "{}", stderr(&output));
 }
+
+#[test]
+fn help_is_plain_text() {
+    for command in ["run", "inspect", "simulate", "demo", "doctor"] {
+        for flag in ["-h", "--help"] {
+            let help = stdout(&sideband(&[command, flag]));
+            assert!(help.contains("Usage") && !help.contains('`') && !help.contains('\\'), "{help}");
+        }
+    }
+}

@@ -26,8 +26,12 @@ fn row_col(text: &str) -> Result<Pair, String> {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Microscope (flag > --optics > file > side-car > default)")]
 pub struct OpticsArgs {
-    /// TOML file with the same names as these flags (`voltage_kv = 300`, `[aberrations]`, `C10 = -6.3`, `C12 = [1.8, 11.6]`).
-    #[arg(long, value_name = "FILE.toml")]
+    /// TOML file with the same names as these flags.
+    #[arg(
+        long,
+        value_name = "FILE.toml",
+        help = "TOML file with the names of these flags, such as voltage_kv = 300; under [aberrations] C10 = -6.3, C12 = [1.8, 11.6]"
+    )]
     pub optics: Option<PathBuf>,
     /// Accelerating voltage.
     #[arg(long, value_name = "KV", allow_negative_numbers = true)]

@@ -35,7 +35,7 @@ fn count_type(text: &str) -> Result<CountType, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpecimenName {
-    /// SrTiO3 along `[001]`, with Sr and O vacancies and Ba on Sr sites.
+    /// SrTiO3 seen along its 001 axis, with Sr and O vacancies and Ba on Sr sites.
     Sto,
     /// Gold nanoparticles, turned at random, on an amorphous carbon film.
     GoldParticle,
