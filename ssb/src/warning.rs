@@ -75,8 +75,8 @@ impl std::fmt::Display for Warning {
             }
             Self::NoOverlap { step, coarsest, finest } => write!(
                 f,
-                "no phase image: at no spatial frequency of this scan do the disks overlap; the whole scan is {:.3e} nm \
-                 wide (step {:.3e}, {:.3e} nm), the probe carries nothing finer than lambda / (2 semi-angle) = {:.3e} nm; \
+                "no phase image: at no spatial frequency of this scan do the disks overlap; the whole scan is {:.4} nm \
+                 wide (step {:.4}, {:.4} nm), the probe carries nothing finer than lambda / (2 semi-angle) = {:.4} nm; \
                  are the scan step in nm and the semi-angle in mrad right?",
                 coarsest.0, step[0].0, step[1].0, finest.0
             ),

@@ -280,7 +280,7 @@ fn a_data_file_given_as_master_is_noticed_and_the_master_is_named() {
     let output = run_with(&data, &out, &["--scan-shape=2x2"]);
     assert!(code(&output) == 2 && stderr(&output).contains(&asked), "{}", stderr(&output));
     assert!(stderr(&output).contains("--voltage-kv KV"), "{}", stderr(&output));
-    let output = run_with(&data, &out, &["--scan-shape=2x2", "--voltage-kv=200"]);
+    let output = run_with(&data, &out, &["--scan-shape=2x2", "--voltage-kv=200", "--scan-step-nm=0.04"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(result(&out)["notes"].to_string().contains(&asked), "{}", result(&out)["notes"]);
     assert!(stdout(&sideband(&["inspect", &data])).contains(&asked));
