@@ -83,7 +83,7 @@ impl std::fmt::Display for Warning {
             Self::ConstantPhase => {
                 write!(
                     f,
-                    "no phase image: the phase is the same at every scan position; are all frames alike?"
+                    "no phase image: the phase is the same at every scan position; are all frames alike, or the scan too small?"
                 )
             }
             Self::DiskCut { beyond } => {

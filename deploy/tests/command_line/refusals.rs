@@ -277,10 +277,10 @@ fn a_data_file_given_as_master_is_noticed_and_the_master_is_named() {
     let out = dir.path().join("result");
     let asked = format!("looks like a data file; did you mean {master}?");
     // A data file says no voltage: the question comes with what is missing.
-    let output = run_with(&data, &out, &["--scan-shape=2x2"]);
+    let output = run_with(&data, &out, &["--scan-shape=1x4"]);
     assert!(code(&output) == 2 && stderr(&output).contains(&asked), "{}", stderr(&output));
     assert!(stderr(&output).contains("--voltage-kv KV"), "{}", stderr(&output));
-    let output = run_with(&data, &out, &["--scan-shape=2x2", "--voltage-kv=200", "--scan-step-nm=0.04"]);
+    let output = run_with(&data, &out, &["--scan-shape=1x4", "--voltage-kv=200"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(result(&out)["notes"].to_string().contains(&asked), "{}", result(&out)["notes"]);
     assert!(stdout(&sideband(&["inspect", &data])).contains(&asked));
