@@ -20,6 +20,8 @@ use crate::device::{Device, DeviceError};
 use crate::types::{CountType, DetectorShape, FrameBatch};
 
 pub use cpu::CpuInterval;
+pub(crate) use cpu::{Frames, Slot};
+pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame};
 pub use tiles::PackedTiles;
 
 /// One interval, encoded, with its sums.

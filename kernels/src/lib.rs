@@ -16,6 +16,7 @@ pub mod encode_counts;
 pub mod invert_half_plane;
 pub mod lanes;
 pub mod phase_moments;
+pub mod reduce_frames;
 pub mod sum_counts;
 pub mod transform_rows;
 pub mod types;

@@ -1,6 +1,7 @@
 //! One frame: its header, its blocks, and what is left over.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 
 use super::untranspose::untranspose;
 use super::{DecodeError, Encoding, Isa, lz4_block};
@@ -119,20 +120,54 @@ impl<'a> Blocks<'a> {
 }
 
 fn decode_bslz4<T: Count>(isa: Isa, bytes: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
-    let group_bytes = 8 * size_of::<T>();
-    let mut blocks = Blocks::new(bytes, out.len(), group_bytes)?;
-    let (whole, leftover) = out.split_at_mut(out.len() / group_bytes * group_bytes);
-    with_scratch(blocks.block_bytes.min(whole.len()), |scratch| {
-        for out in whole.chunks_mut(blocks.block_bytes) {
-            let range = blocks.next()?;
-            lz4_block::decode(isa, bytes, range, scratch, out.len())
-                .map_err(|error| DecodeError::Block { block: blocks.block - 1, error })?;
-            untranspose(isa, &scratch[..out.len()], out, size_of::<T>());
-        }
-        Ok(())
+    let num_counts = out.len() / size_of::<T>();
+    let leftover = for_each_block::<T>(isa, bytes, num_counts, |first, planes| {
+        let first = first * size_of::<T>();
+        untranspose(isa, planes, &mut out[first..first + planes.len()], size_of::<T>());
+        ControlFlow::Continue(())
     })?;
-    leftover.copy_from_slice(blocks.leftover(leftover.len())?);
+    if let Some(leftover) = leftover {
+        let first = out.len() - leftover.len();
+        out[first..].copy_from_slice(leftover);
+    }
     Ok(())
+}
+
+/// Calls `each` with the number of the first count and the bit planes of every block of a bitshuffle/LZ4 frame of
+/// `num_counts` counts, in order. Returns the bytes of the last counts, fewer than eight, which are stored as they are;
+/// nothing where `each` broke off.
+///
+/// # Errors
+/// A [`DecodeError`] if `bytes` are not exactly one frame; `each` may then have seen blocks already.
+pub(crate) fn for_each_block<T: Count>(
+    isa: Isa,
+    bytes: &[u8],
+    num_counts: usize,
+    mut each: impl FnMut(usize, &[u8]) -> ControlFlow<()>,
+) -> Result<Option<&[u8]>, DecodeError> {
+    let group_bytes = 8 * size_of::<T>();
+    let frame_bytes = num_counts.saturating_mul(size_of::<T>());
+    let whole_bytes = frame_bytes / group_bytes * group_bytes;
+    let mut blocks = Blocks::new(bytes, frame_bytes, group_bytes)?;
+    let block_bytes = blocks.block_bytes.min(whole_bytes);
+    let completed = with_scratch(block_bytes, |scratch| {
+        let mut done = 0;
+        while done < whole_bytes {
+            let range = blocks.next()?;
+            let len = block_bytes.min(whole_bytes - done);
+            lz4_block::decode(isa, bytes, range, scratch, len)
+                .map_err(|error| DecodeError::Block { block: blocks.block - 1, error })?;
+            if each(done / size_of::<T>(), &scratch[..len]).is_break() {
+                return Ok(false);
+            }
+            done += len;
+        }
+        Ok(true)
+    })?;
+    if !completed {
+        return Ok(None);
+    }
+    blocks.leftover(frame_bytes - whole_bytes).map(Some)
 }
 
 fn decode_lz4_framed(isa: Isa, bytes: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {

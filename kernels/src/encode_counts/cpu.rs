@@ -7,34 +7,46 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use super::group::{Event, GroupEncoder};
-use super::scan::{FrameEvents, SPAN_PIXELS, Scratch, ask_for, scan_frame};
+use super::scan::{FrameEvents, SPAN_PIXELS, ask_for};
 use super::tiles::pack_tiles;
 use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
 use crate::count_code::{
     Coverage, Directory, EncodedCounts, GROUP_PIXELS, INTERVAL, SPAN_GROUPS, num_groups,
 };
 use crate::device::{Cpu, Device, DeviceError};
-use crate::sum_counts::{FrameSummer, tile_shape};
-use crate::types::{Count, CountBuffer, CountType, DetectorShape, FrameBatch};
+use crate::reduce_frames::Reducible;
+use crate::types::{BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch};
 
 /// An interval that is being filled: the events of every frame and its sums.
 #[derive(Debug)]
 pub struct CpuInterval {
     detector: DetectorShape,
-    coverage: Coverage,
-    frames: Frames,
+    pub(crate) coverage: Coverage,
+    pub(crate) frames: Frames,
 }
 
+/// The frames of an interval.
 #[derive(Debug)]
-enum Frames {
+pub(crate) enum Frames {
     U8(Typed<u8>),
     U16(Typed<u16>),
     U32(Typed<u32>),
 }
 
+impl Frames {
+    /// The type of the counts.
+    pub(crate) fn count_type(&self) -> CountType {
+        match self {
+            Self::U8(_) => CountType::U8,
+            Self::U16(_) => CountType::U16,
+            Self::U32(_) => CountType::U32,
+        }
+    }
+}
+
 /// The frames of one count type and the work space to encode them.
 #[derive(Debug)]
-struct Typed<T: Packed> {
+pub(crate) struct Typed<T: Packed> {
     slots: Vec<Slot<T>>,
     /// Encoders that no thread is using; there are never more than threads.
     idle: Mutex<Vec<SpanEncoder<T>>>,
@@ -43,6 +55,11 @@ struct Typed<T: Packed> {
 impl<T: Packed> Typed<T> {
     fn new() -> Self {
         Self { slots: (0..INTERVAL).map(|_| Slot::default()).collect(), idle: Mutex::default() }
+    }
+
+    /// The slots of the positions from `position` on, which is at most [`INTERVAL`].
+    pub(crate) fn slots_from(&mut self, position: usize) -> &mut [Slot<T>] {
+        &mut self.slots[position..]
     }
 
     /// Runs `work` with an encoder.
@@ -57,18 +74,26 @@ impl<T: Packed> Typed<T> {
     }
 }
 
-/// One position of an interval.
-#[derive(Debug, Default)]
-struct Slot<T> {
-    events: FrameEvents<T>,
-    total: u64,
-    row_moment: u64,
-    col_moment: u64,
-    tiles: Vec<u64>,
+/// One frame, reduced.
+#[derive(Debug)]
+pub(crate) struct Slot<T> {
+    /// Its counts that are not 0.
+    pub(crate) events: FrameEvents<T>,
+    pub(crate) total: u64,
+    pub(crate) row_moment: u64,
+    pub(crate) col_moment: u64,
+    /// Sums of its small tiles.
+    pub(crate) tiles: Vec<u64>,
+}
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self { events: FrameEvents::default(), total: 0, row_moment: 0, col_moment: 0, tiles: Vec::new() }
+    }
 }
 
 /// How a count is joined with its position.
-trait Packed: Count {
+pub(crate) trait Packed: Reducible {
     type Event: Event;
 }
 impl Packed for u8 {
@@ -108,7 +133,7 @@ impl EncodeCounts for Cpu {
         frames: Range<usize>,
         position: usize,
     ) -> Result<usize, EncodeCountsError> {
-        check(interval, batch, &frames, position)?;
+        interval.check(batch.shape, batch.counts.len(), &frames, position)?;
         let (detector, coverage) = (interval.detector, &mut interval.coverage);
         match (&batch.counts, &mut interval.frames) {
             (CountBuffer::U8(counts), Frames::U8(typed)) => {
@@ -121,12 +146,7 @@ impl EncodeCounts for Cpu {
                 Ok(add(counts, &mut typed.slots, detector, coverage, frames, position))
             }
             (counts, frames) => {
-                let expected = match frames {
-                    Frames::U8(_) => CountType::U8,
-                    Frames::U16(_) => CountType::U16,
-                    Frames::U32(_) => CountType::U32,
-                };
-                Err(EncodeCountsError::Type { got: counts.count_type(), expected })
+                Err(EncodeCountsError::Type { got: counts.count_type(), expected: frames.count_type() })
             }
         }
     }
@@ -150,34 +170,37 @@ impl EncodeCounts for Cpu {
     }
 }
 
-fn check(
-    interval: &CpuInterval,
-    batch: &FrameBatch<Cpu>,
-    frames: &Range<usize>,
-    position: usize,
-) -> Result<(), EncodeCountsError> {
-    let shape = batch.shape;
-    if shape.detector != interval.detector {
-        return Err(EncodeCountsError::Detector { got: shape.detector, expected: interval.detector });
+impl CpuInterval {
+    /// Checks that `frames` of a batch of this shape, which holds `counts` counts, fit at `position`.
+    pub(crate) fn check(
+        &self,
+        shape: BatchShape,
+        counts: usize,
+        frames: &Range<usize>,
+        position: usize,
+    ) -> Result<(), EncodeCountsError> {
+        if shape.detector != self.detector {
+            return Err(EncodeCountsError::Detector { got: shape.detector, expected: self.detector });
+        }
+        if counts != shape.counts() || frames.start > frames.end || frames.end > shape.frames {
+            return Err(EncodeCountsError::Batch {
+                counts,
+                frames: shape.frames,
+                detector: shape.detector,
+                start: frames.start,
+                end: frames.end,
+            });
+        }
+        let end = position.saturating_add(frames.end - frames.start);
+        if end > INTERVAL {
+            return Err(EncodeCountsError::Positions { start: position, end, positions: INTERVAL });
+        }
+        Ok(())
     }
-    if batch.counts.len() != shape.counts() || frames.start > frames.end || frames.end > shape.frames {
-        return Err(EncodeCountsError::Batch {
-            counts: batch.counts.len(),
-            frames: shape.frames,
-            detector: shape.detector,
-            start: frames.start,
-            end: frames.end,
-        });
-    }
-    let end = position.saturating_add(frames.end - frames.start);
-    if end > INTERVAL {
-        return Err(EncodeCountsError::Positions { start: position, end, positions: INTERVAL });
-    }
-    Ok(())
 }
 
 /// Reduces frames to events and sums; returns how many found their position taken.
-fn add<T: Count>(
+fn add<T: Reducible>(
     counts: &[T],
     slots: &mut [Slot<T>],
     detector: DetectorShape,
@@ -186,7 +209,6 @@ fn add<T: Count>(
     position: usize,
 ) -> usize {
     let pixels = detector.pixels();
-    let (tile_rows, tile_cols) = tile_shape(detector);
     let mut repeated = 0;
     let mut fresh: Vec<(&[T], &mut Slot<T>)> = Vec::with_capacity(frames.len());
     for (frame, (position, slot)) in frames.zip((position..).zip(&mut slots[position..])) {
@@ -196,17 +218,12 @@ fn add<T: Count>(
             repeated += 1;
         }
     }
-    fresh.into_par_iter().for_each_init(
-        || (FrameSummer::new(detector), Scratch::new(pixels)),
-        |(summer, scratch), (frame, slot)| {
-            slot.tiles.resize(tile_rows * tile_cols, 0);
-            summer.start();
-            scan_frame(frame, &mut slot.events, scratch, |pixels| {
-                summer.sum_until(frame, pixels, &mut slot.tiles);
-            });
-            [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, &mut slot.tiles);
-        },
-    );
+    fresh.into_par_iter().for_each(|(frame, slot)| {
+        T::with_reducer(|reducer| {
+            reducer.prepare(detector);
+            reducer.reduce(frame, slot);
+        });
+    });
     repeated
 }
 

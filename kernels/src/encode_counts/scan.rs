@@ -10,7 +10,7 @@ pub(crate) const SPAN_PIXELS: usize = GROUP_PIXELS * SPAN_GROUPS;
 const _: () = assert!(SPAN_PIXELS == 256);
 
 /// The counts of one frame that are not 0, in detector order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FrameEvents<T> {
     /// Place of each within its span.
     pub(crate) places: Vec<u8>,
@@ -18,6 +18,12 @@ pub(crate) struct FrameEvents<T> {
     pub(crate) values: Vec<T>,
     /// First event of each span, and the end of the last.
     pub(crate) spans: Vec<u32>,
+}
+
+impl<T> Default for FrameEvents<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), values: Vec::new(), spans: Vec::new() }
+    }
 }
 
 /// Work space of [`scan_frame`], shared by the frames of a thread: room for every pixel and one span more, so that a

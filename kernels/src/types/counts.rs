@@ -47,7 +47,17 @@ impl std::fmt::Display for CountType {
 
 /// A count: u8, u16 or u32.
 pub trait Count:
-    bytemuck::Pod + Ord + Into<u32> + Into<u64> + TryFrom<u32> + Default + Send + Sync + std::fmt::Debug + 'static
+    bytemuck::Pod
+    + Ord
+    + From<u8>
+    + Into<u32>
+    + Into<u64>
+    + TryFrom<u32>
+    + Default
+    + Send
+    + Sync
+    + std::fmt::Debug
+    + 'static
 {
     /// The run-time name of this type.
     const TYPE: CountType;

@@ -1,0 +1,299 @@
+//! reduce_frames on the processor: one frame a task; the counts that are not 0 come straight from the bit planes where
+//! all are small, else from the frame, decoded into memory that stays in the cache.
+
+use std::cell::RefCell;
+use std::ops::{ControlFlow, Range};
+
+use rayon::prelude::*;
+
+use super::events::EventSummer;
+use super::planes::{self, scan_planes};
+use super::{ReduceFrames, ReducedBatch};
+use crate::bslz4_decode::{DecodeError, Encoding, FailedFrames, Isa, decode_frame, for_each_block};
+use crate::count_code::Coverage;
+use crate::device::{Cpu, Device, DeviceError};
+use crate::encode_counts::{CpuInterval, EncodeCountsError, Frames, SPAN_PIXELS, Scratch, Slot, scan_frame};
+use crate::sum_counts::{FrameSummer, tile_shape};
+use crate::types::{BatchShape, Count, CountType, DetectorShape};
+
+/// Frames decoded to all their counts after one that was not small, before planes are tried again.
+const DENSE_FRAMES: u32 = 63;
+
+/// The reduced frames of a batch.
+#[derive(Debug)]
+pub enum CpuReduced {
+    /// 8-bit counts.
+    U8(ReducedFrames<u8>),
+    /// 16-bit counts.
+    U16(ReducedFrames<u16>),
+    /// 32-bit counts.
+    U32(ReducedFrames<u32>),
+}
+
+/// Reduced frames of one count type, in order.
+#[derive(Debug)]
+pub struct ReducedFrames<T>(Vec<Slot<T>>);
+
+impl<T> Default for ReducedFrames<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl ReduceFrames for Cpu {
+    type Reduced = CpuReduced;
+
+    fn reduce_frames(
+        &self,
+        encoding: Encoding,
+        frames: &[&[u8]],
+        shape: BatchShape,
+        count_type: CountType,
+        spent: Option<CpuReduced>,
+    ) -> Result<(CpuReduced, FailedFrames), DeviceError> {
+        if frames.len() != shape.frames {
+            let what = format!("got {} frames to reduce, expected {}", frames.len(), shape.frames);
+            return Err(DeviceError::Failed { device: self.name(), what });
+        }
+        let mut reduced = match (count_type, spent) {
+            (CountType::U8, Some(spent @ CpuReduced::U8(_)))
+            | (CountType::U16, Some(spent @ CpuReduced::U16(_)))
+            | (CountType::U32, Some(spent @ CpuReduced::U32(_))) => spent,
+            (CountType::U8, _) => CpuReduced::U8(ReducedFrames::default()),
+            (CountType::U16, _) => CpuReduced::U16(ReducedFrames::default()),
+            (CountType::U32, _) => CpuReduced::U32(ReducedFrames::default()),
+        };
+        let failed = match &mut reduced {
+            CpuReduced::U8(reduced) => reduce(encoding, frames, shape.detector, &mut reduced.0),
+            CpuReduced::U16(reduced) => reduce(encoding, frames, shape.detector, &mut reduced.0),
+            CpuReduced::U32(reduced) => reduce(encoding, frames, shape.detector, &mut reduced.0),
+        };
+        Ok((reduced, failed))
+    }
+
+    fn add_reduced(
+        &self,
+        interval: &mut CpuInterval,
+        batch: &mut ReducedBatch<Self>,
+        frames: Range<usize>,
+        position: usize,
+    ) -> Result<usize, EncodeCountsError> {
+        interval.check(batch.shape, batch.shape.counts(), &frames, position)?;
+        let coverage = &mut interval.coverage;
+        match (&mut batch.frames, &mut interval.frames) {
+            (CpuReduced::U8(from), Frames::U8(to)) => {
+                Ok(exchange(&mut from.0[frames], to.slots_from(position), coverage, position))
+            }
+            (CpuReduced::U16(from), Frames::U16(to)) => {
+                Ok(exchange(&mut from.0[frames], to.slots_from(position), coverage, position))
+            }
+            (CpuReduced::U32(from), Frames::U32(to)) => {
+                Ok(exchange(&mut from.0[frames], to.slots_from(position), coverage, position))
+            }
+            (_, frames) => {
+                Err(EncodeCountsError::Type { got: batch.count_type, expected: frames.count_type() })
+            }
+        }
+    }
+}
+
+/// Puts frames into free slots, whose old memory goes back in their place; returns how many found theirs taken.
+fn exchange<T>(from: &mut [Slot<T>], to: &mut [Slot<T>], coverage: &mut Coverage, position: usize) -> usize {
+    let mut repeated = 0;
+    for (position, (from, to)) in (position..).zip(from.iter_mut().zip(to)) {
+        if coverage.insert(position) {
+            std::mem::swap(from, to);
+        } else {
+            repeated += 1;
+        }
+    }
+    repeated
+}
+
+fn reduce<T: Reducible>(
+    encoding: Encoding,
+    frames: &[&[u8]],
+    detector: DetectorShape,
+    slots: &mut Vec<Slot<T>>,
+) -> FailedFrames {
+    slots.resize_with(frames.len(), Slot::default);
+    let tasks = slots.par_iter_mut().zip(frames.par_iter()).enumerate();
+    tasks
+        .filter_map(|(index, (slot, bytes))| {
+            T::with_reducer(|reducer| {
+                reducer.prepare(detector);
+                let error = reducer.reduce_compressed(encoding, bytes, slot).err()?;
+                reducer.reduce_nothing(slot);
+                Some((index, error))
+            })
+        })
+        .collect()
+}
+
+/// A count type whose frames can be reduced.
+pub(crate) trait Reducible: Count {
+    /// Runs `work` with this thread's reducer; nothing that `work` calls may ask for it again.
+    fn with_reducer<R>(work: impl FnOnce(&mut FrameReducer<Self>) -> R) -> R;
+}
+
+macro_rules! reducible {
+    ($($count:ty),*) => {$(
+        impl Reducible for $count {
+            fn with_reducer<R>(work: impl FnOnce(&mut FrameReducer<Self>) -> R) -> R {
+                thread_local! {
+                    static REDUCER: RefCell<FrameReducer<$count>> = RefCell::new(FrameReducer::new());
+                }
+                REDUCER.with_borrow_mut(work)
+            }
+        }
+    )*};
+}
+reducible!(u8, u16, u32);
+
+/// Reduces one frame after the other; holds the work space.
+#[derive(Debug)]
+pub(crate) struct FrameReducer<T> {
+    detector: DetectorShape,
+    summer: FrameSummer,
+    scratch: Scratch<T>,
+    /// A frame with all its counts.
+    counts: Vec<T>,
+    /// What [`scan_planes`] finds.
+    places: Vec<u8>,
+    values: Vec<u8>,
+    /// None where this detector's planes are not scanned.
+    event_summer: Option<EventSummer>,
+    /// Frames that are decoded to all their counts before planes are tried again.
+    dense_frames: u32,
+}
+
+impl<T: Count> FrameReducer<T> {
+    fn new() -> Self {
+        let nothing = DetectorShape { rows: 0, cols: 0 };
+        Self {
+            detector: nothing,
+            summer: FrameSummer::new(nothing),
+            scratch: Scratch::new(0),
+            counts: Vec::new(),
+            places: Vec::new(),
+            values: Vec::new(),
+            event_summer: None,
+            dense_frames: 0,
+        }
+    }
+
+    /// Makes the work space fit a detector.
+    pub(crate) fn prepare(&mut self, detector: DetectorShape) {
+        if self.detector == detector {
+            return;
+        }
+        let pixels = detector.pixels();
+        let summer =
+            EventSummer::new(detector).filter(|_| pixels.is_multiple_of(64) && planes::is_available());
+        let room = summer.map_or(0, |_| pixels + planes::SLACK);
+        *self = Self {
+            detector,
+            summer: FrameSummer::new(detector),
+            scratch: Scratch::new(pixels),
+            places: vec![0; room],
+            values: vec![0; room],
+            event_summer: summer,
+            ..Self::new()
+        };
+    }
+
+    /// Reduces a frame of the detector that was prepared for.
+    pub(crate) fn reduce(&mut self, frame: &[T], slot: &mut Slot<T>) {
+        let (tile_rows, tile_cols) = tile_shape(self.detector);
+        slot.tiles.resize(tile_rows * tile_cols, 0);
+        let summer = &mut self.summer;
+        summer.start();
+        scan_frame(frame, &mut slot.events, &mut self.scratch, |pixels| {
+            summer.sum_until(frame, pixels, &mut slot.tiles);
+        });
+        [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, &mut slot.tiles);
+    }
+
+    /// Makes `slot` a frame whose counts are all 0.
+    fn reduce_nothing(&mut self, slot: &mut Slot<T>) {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.clear();
+        counts.resize(self.detector.pixels(), T::default());
+        self.reduce(&counts, slot);
+        self.counts = counts;
+    }
+
+    /// Reduces a compressed frame of the detector that was prepared for; `slot` is of no use after an error.
+    fn reduce_compressed(
+        &mut self,
+        encoding: Encoding,
+        bytes: &[u8],
+        slot: &mut Slot<T>,
+    ) -> Result<(), DecodeError> {
+        if encoding == Encoding::Bslz4
+            && let Some(summer) = self.event_summer
+        {
+            match self.dense_frames.checked_sub(1) {
+                Some(left) => self.dense_frames = left,
+                None if self.reduce_planes(&summer, bytes, slot)? => return Ok(()),
+                None => self.dense_frames = DENSE_FRAMES,
+            }
+        }
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.resize(self.detector.pixels(), T::default());
+        let decoded = decode_frame(encoding, bytes, &mut counts);
+        if decoded.is_ok() {
+            self.reduce(&counts, slot);
+        }
+        self.counts = counts;
+        decoded
+    }
+
+    /// Reduces a frame by its planes; false, with `slot` of no use, where it has other than small counts or too many.
+    fn reduce_planes(
+        &mut self,
+        summer: &EventSummer,
+        bytes: &[u8],
+        slot: &mut Slot<T>,
+    ) -> Result<bool, DecodeError> {
+        let pixels = self.detector.pixels();
+        let (places, values) = (&mut self.places, &mut self.values);
+        let ends = &mut slot.events.spans;
+        ends.clear();
+        ends.push(0);
+        let (mut found, mut scanned) = (0, 0);
+        let leftover = for_each_block::<T>(Isa::detect(), bytes, pixels, |first, block| {
+            let plane_bytes = block.len() / (8 * size_of::<T>());
+            if !first.is_multiple_of(SPAN_PIXELS) || !plane_bytes.is_multiple_of(8) {
+                return ControlFlow::Break(());
+            }
+            match scan_planes(block, size_of::<T>(), found, places, values, ends) {
+                // where one pixel in eight counts, sums side by side are faster than one by one
+                Some(so_far) if so_far <= pixels / 8 => {
+                    found = so_far;
+                    scanned = first + 8 * plane_bytes;
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Break(()),
+            }
+        })?;
+        let Some(leftover) = leftover else { return Ok(false) };
+        if scanned != pixels || !leftover.is_empty() {
+            return Ok(false); // the way over the counts finds what is wrong with it
+        }
+        if !pixels.is_multiple_of(SPAN_PIXELS) {
+            ends.push(found as u32);
+        }
+        let (places, values) = (&places[..found], &values[..found]);
+        let (tile_rows, tile_cols) = tile_shape(self.detector);
+        slot.tiles.clear();
+        slot.tiles.resize(tile_rows * tile_cols, 0);
+        [slot.total, slot.row_moment, slot.col_moment] =
+            summer.sum(places, values, &ends[1..], &mut slot.tiles);
+        slot.events.places.clear();
+        slot.events.places.extend_from_slice(places);
+        slot.events.values.clear();
+        slot.events.values.extend(values.iter().map(|&value| T::from(value)));
+        Ok(true)
+    }
+}

@@ -1,0 +1,144 @@
+use super::*;
+use crate::bslz4_encode::encode_bslz4;
+use crate::device::{Cpu, Device};
+use crate::encode_counts::EncodedInterval;
+use crate::types::{DetectorShape, IntoCountBuffer};
+
+/// Counts of which one in `one_in` is not 0 and at most `largest`.
+fn counts<T: IntoCountBuffer>(len: usize, one_in: u64, largest: u64, seed: u64) -> Vec<T> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    (0..len)
+        .map(|_| {
+            let count = if next() % one_in == 0 { 1 + next() % largest } else { 0 };
+            T::try_from(count as u32).ok().unwrap_or_default()
+        })
+        .collect()
+}
+
+/// What the encoder makes of a batch that is put at position 3.
+fn encoded<B: Batch>(device: &B::Device, mut batch: B) -> EncodedInterval {
+    let shape = batch.shape();
+    let mut interval = device.open_interval(shape.detector, batch.count_type()).unwrap();
+    assert_eq!(batch.add_to(device, &mut interval, 0..shape.frames, 3).unwrap(), 0);
+    device.encode_counts(&mut interval, shape.frames + 5).unwrap()
+}
+
+fn reduced_frames_encode_to_the_same_bytes<D: ReduceFrames, T: IntoCountBuffer>(device: &D) {
+    let shapes = [(192, 192), (96, 96), (8, 8), (64, 5), (16, 100), (33, 47), (1, 64), (7, 3), (128, 2)];
+    for (rows, cols) in shapes {
+        let detector = DetectorShape { rows, cols };
+        // a frame with few small counts, one with a count of 16 or more, one that is dense, one that is empty
+        let kinds = [(25, 3), (25, 3), (9, 40), (25, 15), (1, 2), (1 << 40, 1), (2, 100)];
+        let frames: Vec<Vec<T>> = (0..)
+            .zip(kinds)
+            .map(|(seed, (one_in, largest))| counts(detector.pixels(), one_in, largest, seed))
+            .collect();
+        let compressed: Vec<Vec<u8>> = frames
+            .iter()
+            .map(|frame| {
+                let mut bytes = Vec::new();
+                encode_bslz4(frame, &mut bytes);
+                bytes
+            })
+            .collect();
+        let raw: Vec<&[u8]> = frames.iter().map(|frame| bytemuck::cast_slice(frame)).collect();
+        let shape = BatchShape { frames: frames.len(), detector };
+        let dense = FrameBatch { first: 0, shape, counts: T::wrap(device.upload(&frames.concat()).unwrap()) };
+        let expected = encoded(device, dense);
+        // every order: what a thread remembers of the frame before must not show
+        for turn in 0..3 {
+            let mut spent = None;
+            for (encoding, bytes) in [
+                (Encoding::Bslz4, compressed.iter().map(Vec::as_slice).collect()),
+                (Encoding::Raw, raw.clone()),
+            ] {
+                let bytes: Vec<&[u8]> = bytes;
+                let (batch, failed) =
+                    ReducedBatch::<D>::decode(device, encoding, 0, &bytes, shape, T::TYPE, spent.take())
+                        .unwrap();
+                assert_eq!(failed, []);
+                assert!(encoded(device, batch) == expected, "{detector}, {encoding}, turn {turn}");
+                let (batch, _) = ReducedBatch::<D>::decode(
+                    device,
+                    encoding,
+                    0,
+                    &bytes[..2],
+                    BatchShape { frames: 2, detector },
+                    T::TYPE,
+                    None,
+                )
+                .unwrap();
+                spent = Some(batch);
+            }
+        }
+    }
+}
+
+#[test]
+fn reduced_frames_encode_to_the_same_bytes_as_all_counts() {
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    one.install(|| {
+        reduced_frames_encode_to_the_same_bytes::<_, u8>(&Cpu);
+        reduced_frames_encode_to_the_same_bytes::<_, u16>(&Cpu);
+        reduced_frames_encode_to_the_same_bytes::<_, u32>(&Cpu);
+    });
+    reduced_frames_encode_to_the_same_bytes::<_, u16>(&Cpu);
+}
+
+fn damaged_frames_fail_as_they_do_when_decoded<D: ReduceFrames>(device: &D) {
+    let detector = DetectorShape { rows: 96, cols: 96 };
+    let frame: Vec<u16> = counts(detector.pixels(), 30, 3, 5);
+    let mut sound = Vec::new();
+    encode_bslz4(&frame, &mut sound);
+    let mut damaged: Vec<Vec<u8>> = (0..sound.len()).step_by(7).map(|end| sound[..end].to_vec()).collect();
+    damaged.extend((0..sound.len()).step_by(3).map(|at| {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1 << (at % 8);
+        bytes
+    }));
+    damaged.push([sound.as_slice(), &[0]].concat());
+    damaged.push(sound.clone());
+    let bytes: Vec<&[u8]> = damaged.iter().map(Vec::as_slice).collect();
+    for chunk in bytes.chunks(500) {
+        let shape = BatchShape { frames: chunk.len(), detector };
+        let decode = (Encoding::Bslz4, 7);
+        let (dense, expected) =
+            FrameBatch::<D>::decode(device, decode.0, decode.1, chunk, shape, CountType::U16, None).unwrap();
+        let (reduced, failed) =
+            ReducedBatch::<D>::decode(device, decode.0, decode.1, chunk, shape, CountType::U16, None)
+                .unwrap();
+        assert_eq!(failed, expected);
+        assert_eq!((reduced.first(), reduced.shape()), (7, shape));
+        assert!(encoded(device, reduced) == encoded(device, dense), "counts of damaged frames differ");
+    }
+}
+
+#[test]
+fn damaged_frames_fail_reduced_as_they_do_decoded() {
+    damaged_frames_fail_as_they_do_when_decoded(&Cpu);
+}
+
+#[test]
+fn a_frame_whose_position_is_taken_stays_out() {
+    let detector = DetectorShape { rows: 8, cols: 8 };
+    let shape = BatchShape { frames: 2, detector };
+    let batch = |value: u16| {
+        let frames = [vec![value; 64], vec![value; 64]];
+        let bytes: Vec<&[u8]> = frames.iter().map(|frame| bytemuck::cast_slice(frame)).collect();
+        ReducedBatch::<Cpu>::decode(&Cpu, Encoding::Raw, 0, &bytes, shape, CountType::U16, None).unwrap().0
+    };
+    let mut interval = Cpu.open_interval(detector, CountType::U16).unwrap();
+    assert_eq!(batch(1).add_to(&Cpu, &mut interval, 0..2, 0).unwrap(), 0);
+    assert_eq!(batch(5).add_to(&Cpu, &mut interval, 0..2, 1).unwrap(), 1);
+    let encoded = Cpu.encode_counts(&mut interval, 3).unwrap();
+    assert_eq!(encoded.totals, [64, 64, 320]);
+    assert!(batch(1).add_to(&Cpu, &mut interval, 0..3, 0).is_err());
+    assert!(batch(1).add_to(&Cpu, &mut interval, 0..2, 1023).is_err());
+    let mut other = Cpu.open_interval(detector, CountType::U8).unwrap();
+    let error = batch(1).add_to(&Cpu, &mut other, 0..2, 0).unwrap_err().to_string();
+    assert!(error.contains("u16") && error.contains("u8"), "{error}");
+}
