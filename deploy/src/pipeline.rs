@@ -34,8 +34,7 @@ use ingest::dectris::FileSet;
 use ingest::sequence::SequenceStage;
 use ingest::source::FileSource;
 use kernels::Cpu;
-use kernels::bslz4_decode::DecodeFrames;
-use kernels::encode_counts::EncodeCounts;
+use kernels::reduce_frames::{ReduceFrames, ReducedBatch};
 use kernels::types::Gap;
 use resident::{AppendStage, Event, Resident};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
@@ -86,7 +85,7 @@ pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
 /// The run in its four parts: what has to be known, the way of the data, the images, the account.
 fn run_on<D>(device: D, request: &RunRequest) -> anyhow::Result<RunReport>
 where
-    D: DecodeFrames + EncodeCounts + SsbDevice,
+    D: ReduceFrames + SsbDevice,
 {
     let prepared = Prepared::open(request)?;
     let streamed = stream(device.clone(), request, &prepared)?;
@@ -125,7 +124,7 @@ struct Streamed {
 /// Sends an acquisition through every stage, up to the reconstruction, while telling the progress.
 fn stream<D>(device: D, request: &RunRequest, prepared: &Prepared) -> anyhow::Result<Streamed>
 where
-    D: DecodeFrames + EncodeCounts + SsbDevice,
+    D: ReduceFrames + SsbDevice,
 {
     let Prepared { set, resident, .. } = prepared;
     let live = LiveSsb::new(device.clone(), prepared.live_settings(request));
@@ -155,7 +154,7 @@ where
 /// The device fails or the budget does not suffice.
 pub fn fill<D>(device: D, set: &FileSet, resident: &Arc<Resident>, stop: &StopFlag) -> anyhow::Result<Filled>
 where
-    D: DecodeFrames + EncodeCounts,
+    D: ReduceFrames,
 {
     std::thread::scope(|scope| {
         let drain = |events: Receiver<Event>| events.iter().for_each(drop);
@@ -184,7 +183,7 @@ fn start_stages<'scope, D, E: Send + 'scope>(
     consumer: impl FnOnce(Receiver<Event>) -> E + Send + 'scope,
 ) -> anyhow::Result<Stages<'scope, E>>
 where
-    D: DecodeFrames + EncodeCounts,
+    D: ReduceFrames,
 {
     let counters = Arc::new(IngestCounters::default());
     let ledger = Arc::new(Ledger::default());
@@ -199,7 +198,7 @@ where
     let source = FileSource::new(set.runs(), 2, stop.flag()).counting(counters.clone());
     let sequence = SequenceStage::new(set.frames_expected, counters.clone());
     let (spent, spent_in) = bounded(BATCHES_BETWEEN);
-    let decode = DecodeStage::new(device.clone(), counters.clone()).reusing(spent_in);
+    let decode = DecodeStage::<ReducedBatch<D>>::new(device.clone(), counters.clone()).reusing(spent_in);
     let book = ledger.clone();
     let encode = EncodeStage::new(device).with_positions(set.frames_expected).returning(spent);
     let encode_counters = encode.counters();

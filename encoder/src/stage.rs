@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, SendError, Sender};
 use kernels::encode_counts::EncodeCounts;
-use kernels::types::{CountBuffer, FrameBatch, Gap, GapReason, Item};
+use kernels::reduce_frames::Batch;
+use kernels::types::{Gap, GapReason, Item};
 
 use crate::{Block, EncoderError, INTERVAL};
 
@@ -41,18 +42,18 @@ pub struct EncodeCounters {
 /// mentioned, unless [`with_positions`](Self::with_positions) says how long the scan is. The blocks depend on the
 /// frames alone, not on batch sizes or threads.
 #[derive(Debug)]
-pub struct EncodeStage<D: EncodeCounts> {
-    device: D,
+pub struct EncodeStage<B: Batch> {
+    device: B::Device,
     /// Scan positions, where known.
     positions: Option<u64>,
     /// Made with the first batch, used for one block after the other.
-    interval: Option<D::Interval>,
+    interval: Option<<B::Device as EncodeCounts>::Interval>,
     /// The block being filled.
     open: Option<Open>,
     /// Frames before this position come too late: their block was sent, or passed over.
     sent_end: u64,
     /// Where the memory of used batches goes.
-    spent: Option<Sender<CountBuffer<D>>>,
+    spent: Option<Sender<B>>,
     /// Highest position mentioned, plus one.
     seen_end: u64,
     counters: Arc<EncodeCounters>,
@@ -82,9 +83,9 @@ impl From<EncoderError> for Stop {
     }
 }
 
-impl<D: EncodeCounts> EncodeStage<D> {
+impl<B: Batch> EncodeStage<B> {
     /// A stage that works on `device`.
-    pub fn new(device: D) -> Self {
+    pub fn new(device: B::Device) -> Self {
         let counters = Arc::default();
         Self {
             device,
@@ -100,7 +101,7 @@ impl<D: EncodeCounts> EncodeStage<D> {
 
     /// Gives the memory of batches back through `spent` when their frames are taken in, as long as there is room.
     #[must_use]
-    pub fn returning(mut self, spent: Sender<CountBuffer<D>>) -> Self {
+    pub fn returning(mut self, spent: Sender<B>) -> Self {
         self.spent = Some(spent);
         self
     }
@@ -124,17 +125,17 @@ impl<D: EncodeCounts> EncodeStage<D> {
     /// [`EncoderError`] where a batch does not fit those before, or the device fails.
     pub fn run(
         mut self,
-        batches: Receiver<Item<FrameBatch<D>>>,
+        batches: Receiver<Item<B>>,
         blocks: Sender<Item<Block>>,
     ) -> Result<(), EncoderError> {
         let outcome = batches
             .iter()
             .try_for_each(|item| match item {
-                Item::Data(batch) => {
-                    self.add(&batch, &blocks)?;
+                Item::Data(mut batch) => {
+                    self.add(&mut batch, &blocks)?;
                     if let Some(spent) = &self.spent {
                         // full, or nobody takes it: it is freed
-                        let _ = spent.try_send(batch.counts);
+                        let _ = spent.try_send(batch);
                     }
                     Ok(())
                 }
@@ -148,18 +149,19 @@ impl<D: EncodeCounts> EncodeStage<D> {
     }
 
     /// Puts a batch into its blocks.
-    fn add(&mut self, batch: &FrameBatch<D>, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
-        let frames = batch.shape.frames as u64;
-        let end = batch.first.checked_add(frames);
-        let end = end.ok_or(EncoderError::Position { first: batch.first, count: frames })?;
-        let count_bytes = batch.counts.count_type().bytes() as u64 * batch.shape.detector.pixels() as u64;
-        let late = self.sent_end.clamp(batch.first, end) - batch.first;
+    fn add(&mut self, batch: &mut B, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+        let (batch_first, shape, count_type) = (batch.first(), batch.shape(), batch.count_type());
+        let frames = shape.frames as u64;
+        let end = batch_first.checked_add(frames);
+        let end = end.ok_or(EncoderError::Position { first: batch_first, count: frames })?;
+        let count_bytes = count_type.bytes() as u64 * shape.detector.pixels() as u64;
+        let late = self.sent_end.clamp(batch_first, end) - batch_first;
         if late > 0 {
             self.counters.frames_late.fetch_add(late, Relaxed);
             let reason = GapReason::NotReceived("came after its block was closed".to_owned());
-            blocks.send(Item::Gap(Gap { first: batch.first, count: late, reason }))?;
+            blocks.send(Item::Gap(Gap { first: batch_first, count: late, reason }))?;
         }
-        let mut at = batch.first + late;
+        let mut at = batch_first + late;
         while at < end {
             let first = at - at % INTERVAL as u64;
             self.flush_before(first, blocks)?;
@@ -167,17 +169,12 @@ impl<D: EncodeCounts> EncodeStage<D> {
             let failed = |error| EncoderError::Encode { first: at, error };
             let interval = match &mut self.interval {
                 Some(interval) => interval,
-                none => none.insert(
-                    self.device
-                        .open_interval(batch.shape.detector, batch.counts.count_type())
-                        .map_err(failed)?,
-                ),
+                none => none.insert(self.device.open_interval(shape.detector, count_type).map_err(failed)?),
             };
-            let chosen = (at - batch.first) as usize..(until - batch.first) as usize;
+            let chosen = (at - batch_first) as usize..(until - batch_first) as usize;
             let start = Instant::now();
-            let repeated =
-                self.device.add_frames(interval, batch, chosen, (at - first) as usize).map_err(failed)?
-                    as u64;
+            let repeated = batch.add_to(&self.device, interval, chosen, (at - first) as usize);
+            let repeated = repeated.map_err(failed)? as u64;
             self.counters.encode_ns.fetch_add(nanoseconds_since(start), Relaxed);
             self.open = Some(Open { first });
             self.sent_end = self.sent_end.max(first);

@@ -21,7 +21,7 @@ use crate::types::{CountType, DetectorShape, FrameBatch};
 
 pub use cpu::CpuInterval;
 pub(crate) use cpu::{Frames, Slot};
-pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame};
+pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame, scan_spans};
 pub use tiles::PackedTiles;
 
 /// One interval, encoded, with its sums.

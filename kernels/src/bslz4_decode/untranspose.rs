@@ -16,7 +16,7 @@ pub(crate) use portable::transpose_8x8;
 ///
 /// # Panics
 /// If the lengths are not so.
-pub(super) fn untranspose(isa: Isa, planes: &[u8], out: &mut [u8], count_bytes: usize) {
+pub(crate) fn untranspose(isa: Isa, planes: &[u8], out: &mut [u8], count_bytes: usize) {
     assert!(planes.len() == out.len() && planes.len().is_multiple_of(8 * count_bytes));
     match count_bytes {
         1 => untranspose_counts::<1>(isa, planes, out),

@@ -30,8 +30,8 @@ impl<T> Default for FrameEvents<T> {
 /// span can be written at full width wherever it starts.
 #[derive(Debug)]
 pub(crate) struct Scratch<T> {
-    places: Vec<u8>,
-    values: Vec<T>,
+    pub(crate) places: Vec<u8>,
+    pub(crate) values: Vec<T>,
 }
 
 impl<T: Count> Scratch<T> {
@@ -80,6 +80,26 @@ pub(crate) fn scan_frame<T: Count>(
     events.places.extend_from_slice(&scratch.places[..found]);
     events.values.clear();
     events.values.extend_from_slice(&scratch.values[..found]);
+}
+
+/// Finds the counts of part of a frame, from the first pixel of a span on, that are not 0: writes them behind the `found`
+/// of the part before, and pushes to `ends` how many there are at the end of each span. Returns how many there are then.
+///
+/// # Panics
+/// Where `scratch` was made for smaller frames.
+pub(crate) fn scan_spans<T: Count>(
+    counts: &[T],
+    mut found: usize,
+    scratch: &mut Scratch<T>,
+    ends: &mut Vec<u32>,
+) -> usize {
+    for span in counts.chunks(SPAN_PIXELS) {
+        let places = &mut scratch.places[found..found + SPAN_PIXELS];
+        let values = &mut scratch.values[found..found + SPAN_PIXELS];
+        found += scan_span(span, places, values);
+        ends.push(found as u32);
+    }
+    found
 }
 
 /// Finds the counts of a span that are not 0; returns how many. `places` and `values` have room for 256.

@@ -9,14 +9,18 @@ use rayon::prelude::*;
 use super::events::EventSummer;
 use super::planes::{self, scan_planes};
 use super::{ReduceFrames, ReducedBatch};
-use crate::bslz4_decode::{DecodeError, Encoding, FailedFrames, Isa, decode_frame, for_each_block};
+use crate::bslz4_decode::{
+    DecodeError, Encoding, FailedFrames, Isa, decode_frame, for_each_block, untranspose,
+};
 use crate::count_code::Coverage;
 use crate::device::{Cpu, Device, DeviceError};
-use crate::encode_counts::{CpuInterval, EncodeCountsError, Frames, SPAN_PIXELS, Scratch, Slot, scan_frame};
+use crate::encode_counts::{
+    CpuInterval, EncodeCountsError, Frames, SPAN_PIXELS, Scratch, Slot, scan_frame, scan_spans,
+};
 use crate::sum_counts::{FrameSummer, tile_shape};
 use crate::types::{BatchShape, Count, CountType, DetectorShape};
 
-/// Frames decoded to all their counts after one that was not small, before planes are tried again.
+/// Frames decoded to all their counts after one with many, before planes are tried again.
 const DENSE_FRAMES: u32 = 63;
 
 /// The reduced frames of a batch.
@@ -158,10 +162,9 @@ pub(crate) struct FrameReducer<T> {
     scratch: Scratch<T>,
     /// A frame with all its counts.
     counts: Vec<T>,
-    /// What [`scan_planes`] finds.
-    places: Vec<u8>,
+    /// Values that [`scan_planes`] finds.
     values: Vec<u8>,
-    /// None where this detector's planes are not scanned.
+    /// None where frames of this detector are always decoded to all their counts.
     event_summer: Option<EventSummer>,
     /// Frames that are decoded to all their counts before planes are tried again.
     dense_frames: u32,
@@ -175,7 +178,6 @@ impl<T: Count> FrameReducer<T> {
             summer: FrameSummer::new(nothing),
             scratch: Scratch::new(0),
             counts: Vec::new(),
-            places: Vec::new(),
             values: Vec::new(),
             event_summer: None,
             dense_frames: 0,
@@ -195,7 +197,6 @@ impl<T: Count> FrameReducer<T> {
             detector,
             summer: FrameSummer::new(detector),
             scratch: Scratch::new(pixels),
-            places: vec![0; room],
             values: vec![0; room],
             event_summer: summer,
             ..Self::new()
@@ -249,7 +250,7 @@ impl<T: Count> FrameReducer<T> {
         decoded
     }
 
-    /// Reduces a frame by its planes; false, with `slot` of no use, where it has other than small counts or too many.
+    /// Reduces a frame block by block, without its zeros; false, with `slot` of no use, where too many counts are not 0.
     fn reduce_planes(
         &mut self,
         summer: &EventSummer,
@@ -257,34 +258,45 @@ impl<T: Count> FrameReducer<T> {
         slot: &mut Slot<T>,
     ) -> Result<bool, DecodeError> {
         let pixels = self.detector.pixels();
-        let (places, values) = (&mut self.places, &mut self.values);
+        let isa = Isa::detect();
         let ends = &mut slot.events.spans;
         ends.clear();
         ends.push(0);
         let (mut found, mut scanned) = (0, 0);
-        let leftover = for_each_block::<T>(Isa::detect(), bytes, pixels, |first, block| {
-            let plane_bytes = block.len() / (8 * size_of::<T>());
-            if !first.is_multiple_of(SPAN_PIXELS) || !plane_bytes.is_multiple_of(8) {
+        let leftover = for_each_block::<T>(isa, bytes, pixels, |first, block| {
+            let num_counts = block.len() / size_of::<T>();
+            // where one pixel in eight counts, sums side by side are faster than one by one
+            if !first.is_multiple_of(SPAN_PIXELS) || !num_counts.is_multiple_of(64) || found > pixels / 8 {
                 return ControlFlow::Break(());
             }
-            match scan_planes(block, size_of::<T>(), found, places, values, ends) {
-                // where one pixel in eight counts, sums side by side are faster than one by one
-                Some(so_far) if so_far <= pixels / 8 => {
-                    found = so_far;
-                    scanned = first + 8 * plane_bytes;
-                    ControlFlow::Continue(())
+            let places = &mut self.scratch.places[found..];
+            match scan_planes(block, size_of::<T>(), found, places, &mut self.values, ends) {
+                Some(more) => {
+                    let values = self.scratch.values[found..].iter_mut().zip(&self.values[..more]);
+                    values.for_each(|(value, &small)| *value = T::from(small));
+                    found += more;
                 }
-                _ => ControlFlow::Break(()),
+                None => {
+                    self.counts.resize(pixels.max(num_counts), T::default());
+                    let counts = &mut self.counts[..num_counts];
+                    untranspose(isa, block, bytemuck::cast_slice_mut(counts), size_of::<T>());
+                    found = scan_spans(counts, found, &mut self.scratch, ends);
+                    if !num_counts.is_multiple_of(SPAN_PIXELS) {
+                        ends.pop(); // the frame may go on in this span
+                    }
+                }
             }
+            scanned = first + num_counts;
+            ControlFlow::Continue(())
         })?;
         let Some(leftover) = leftover else { return Ok(false) };
         if scanned != pixels || !leftover.is_empty() {
-            return Ok(false); // the way over the counts finds what is wrong with it
+            return Ok(false); // the way over all counts finds what is wrong with it
         }
         if !pixels.is_multiple_of(SPAN_PIXELS) {
             ends.push(found as u32);
         }
-        let (places, values) = (&places[..found], &values[..found]);
+        let (places, values) = (&self.scratch.places[..found], &self.scratch.values[..found]);
         let (tile_rows, tile_cols) = tile_shape(self.detector);
         slot.tiles.clear();
         slot.tiles.resize(tile_rows * tile_cols, 0);
@@ -293,7 +305,7 @@ impl<T: Count> FrameReducer<T> {
         slot.events.places.clear();
         slot.events.places.extend_from_slice(places);
         slot.events.values.clear();
-        slot.events.values.extend(values.iter().map(|&value| T::from(value)));
+        slot.events.values.extend_from_slice(values);
         Ok(true)
     }
 }

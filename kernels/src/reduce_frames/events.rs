@@ -1,7 +1,7 @@
 //! The sums of a frame from its counts that are not 0: for frames with few of them.
 
 use crate::sum_counts::{TILE, tile_shape};
-use crate::types::DetectorShape;
+use crate::types::{Count, DetectorShape};
 
 /// Rows and columns of pixels by multiplication.
 #[derive(Clone, Copy, Debug)]
@@ -28,19 +28,26 @@ impl EventSummer {
 
     /// Total, row moment and column moment of counts that lie in spans of 256 pixels, `ends[span]` after the last of each;
     /// adds to the sums of the small tiles.
-    pub(super) fn sum(&self, places: &[u8], values: &[u8], ends: &[u32], tiles: &mut [u64]) -> [u64; 3] {
+    pub(super) fn sum<T: Count>(
+        &self,
+        places: &[u8],
+        values: &[T],
+        ends: &[u32],
+        tiles: &mut [u64],
+    ) -> [u64; 3] {
         let [mut total, mut row_moment, mut col_moment] = [0_u64; 3];
         let mut start = 0;
         for (span, &end) in ends.iter().enumerate() {
             let range = start..end as usize;
             start = end as usize;
             for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
-                let (pixel, value) = ((span as u64) << 8 | u64::from(place), u64::from(value));
+                let (pixel, value): (_, u64) = ((span as u64) << 8 | u64::from(place), value.into());
                 let row = (pixel * self.reciprocal) >> 32;
                 let col = pixel - row * self.cols;
+                // fewer than 2^32 pixels of at most 2^32 - 1: a total fits, moments wrap as everywhere
                 total += value;
-                row_moment += value * row;
-                col_moment += value * col;
+                row_moment = row_moment.wrapping_add(value.wrapping_mul(row));
+                col_moment = col_moment.wrapping_add(value.wrapping_mul(col));
                 tiles[row as usize / TILE * self.tile_cols + col as usize / TILE] += value;
             }
         }

@@ -1,6 +1,6 @@
 //! Counts that are not 0 straight from bit planes: where all counts of a block are below 16, four planes hold everything.
 
-/// Room behind the counts found so far that [`scan_planes`] writes over.
+/// Room behind a block's counts that [`scan_planes`] writes over.
 pub(super) const SLACK: usize = 64;
 
 /// Whether this processor runs [`scan_planes`].
@@ -16,19 +16,19 @@ pub(super) fn is_available() -> bool {
     false
 }
 
-/// Finds the counts of a block that are not 0: appends their places, within spans of 256 pixels, and values at `found`, and
-/// pushes to `ends` how many there are at the end of each whole span. `None` where a count is 16 or more.
+/// Finds the counts of a block that are not 0: their places, within spans of 256 pixels, and values. Pushes to `ends`, for
+/// each whole span, how many there are up to its end, `before` counted in. `None` where a count is 16 or more.
 ///
 /// `planes` are the block's bit planes, `8 * count_bytes` of them, each a multiple of 8 bytes; its first pixel is a
-/// multiple of 256. Returns how many were found so far, `found` counted in.
+/// multiple of 256. Returns how many the block has.
 ///
 /// # Panics
-/// Where `places` or `values` is shorter than `found`, the block's counts and [`SLACK`] together, lengths are not as said, or
-/// the processor cannot ([`is_available`]).
+/// Where `places` or `values` is shorter than the block's counts and [`SLACK`] together, lengths are not as said, or the
+/// processor cannot ([`is_available`]).
 pub(super) fn scan_planes(
     planes: &[u8],
     count_bytes: usize,
-    found: usize,
+    before: usize,
     places: &mut [u8],
     values: &mut [u8],
     ends: &mut Vec<u32>,
@@ -36,8 +36,7 @@ pub(super) fn scan_planes(
     assert!(is_available(), "asked for instructions that this processor does not have");
     let plane_bytes = planes.len() / (8 * count_bytes);
     assert!(plane_bytes * 8 * count_bytes == planes.len() && plane_bytes.is_multiple_of(8));
-    let needed = found.checked_add(8 * plane_bytes + SLACK);
-    assert!(needed.is_some_and(|needed| needed <= places.len().min(values.len())), "no room for the block");
+    assert!(8 * plane_bytes + SLACK <= places.len().min(values.len()), "no room for the block");
     let (small, large) = planes.split_at(4 * plane_bytes);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instructions and there is room for every count of the block and a register more, both
@@ -46,11 +45,11 @@ pub(super) fn scan_planes(
         if x86::is_any_set(large) {
             return None;
         }
-        Some(x86::scan_four(small, found, places, values, ends))
+        Some(x86::scan_four(small, before, places, values, ends))
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (small, large, ends);
+        let _ = (small, large, before, ends);
         None
     }
 }
@@ -73,16 +72,17 @@ mod x86 {
 
     /// # Safety
     /// The processor has these features; `small` is four planes, each a multiple of 8 bytes; `places` and `values` have
-    /// room for `found`, 2 `small.len()` and 64 bytes.
+    /// room for 2 `small.len()` and 64 bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")]
     pub(super) unsafe fn scan_four(
         small: &[u8],
-        mut found: usize,
+        before: usize,
         places: &mut [u8],
         values: &mut [u8],
         ends: &mut Vec<u32>,
     ) -> usize {
         let plane_bytes = small.len() / 4;
+        let mut found = 0;
         let mut lanes = [0_u8; 64];
         for (lane, place) in lanes.iter_mut().enumerate() {
             *place = lane as u8;
@@ -112,7 +112,7 @@ mod x86 {
             }
             found += any.count_ones() as usize;
             if word % 4 == 3 {
-                ends.push(found as u32);
+                ends.push((before + found) as u32);
             }
         }
         found

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bslz4_encode::encode_bslz4;
-use crate::device::{Cpu, Device};
+use crate::device::Cpu;
 use crate::encode_counts::EncodedInterval;
 use crate::types::{DetectorShape, IntoCountBuffer};
 
