@@ -228,7 +228,6 @@ fn add<T: Reducible>(
 }
 
 /// What a task makes of one span.
-#[derive(Default)]
 struct SpanOut {
     bytes: Vec<u8>,
     /// Bytes of each group.
@@ -300,6 +299,8 @@ struct SpanEncoder<T: Packed> {
     /// The events of each pixel, positions ascending.
     by_pixel: Vec<[T::Event; PIXEL_STRIDE]>,
     groups: GroupEncoder,
+    /// What a span is encoded into.
+    bytes: Vec<u8>,
 }
 
 /// Frames by which a span's events are asked for ahead: each frame's lie somewhere else in memory.
@@ -314,14 +315,20 @@ impl<T: Packed> SpanEncoder<T> {
         Self {
             by_pixel: vec![[T::Event::default(); PIXEL_STRIDE]; SPAN_PIXELS],
             groups: GroupEncoder::new(T::TYPE),
+            bytes: Vec::new(),
         }
     }
 
     /// Encodes a span of `pixels` pixels; its events begin in frame `i` at `starts[i]` and end at `starts[frames + i]`.
     fn encode(&mut self, frames: &[(&[u8], &[T])], starts: &[u32], pixels: usize) -> SpanOut {
         let ends = self.sort_by_pixel(frames, starts);
-        let mut out = SpanOut::default();
-        out.lengths.reserve_exact(SPAN_GROUPS);
+        let mut out = SpanOut {
+            bytes: Vec::new(),
+            lengths: Vec::with_capacity(SPAN_GROUPS),
+            pixel_sums: Vec::with_capacity(pixels),
+            marker_hits: Vec::with_capacity(pixels),
+        };
+        self.bytes.clear();
         let marker = T::TYPE.marker();
         for first in (0..pixels).step_by(GROUP_PIXELS) {
             let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
@@ -329,15 +336,16 @@ impl<T: Packed> SpanEncoder<T> {
             for (pixel, events) in (first..).zip(group.iter_mut()) {
                 *events = &self.by_pixel[pixel][..usize::from(ends[pixel])];
             }
-            let start = out.bytes.len();
-            let stats = self.groups.encode(group, frames.len(), &mut out.bytes);
-            out.lengths.push(out.bytes.len() - start);
+            let start = self.bytes.len();
+            let stats = self.groups.encode(group, frames.len(), &mut self.bytes);
+            out.lengths.push(self.bytes.len() - start);
             for (stats, events) in stats.iter().zip(group) {
                 out.pixel_sums.push(stats.sum);
                 let hits = || events.iter().map(|event| u32::from(event.count() == marker)).sum();
                 out.marker_hits.push(if stats.max == marker { hits() } else { 0 });
             }
         }
+        out.bytes.extend_from_slice(&self.bytes);
         out
     }
 

@@ -350,6 +350,10 @@ impl<const TWO: bool> Coder<'_, TWO> {
             };
             out.extend_from_slice(&bytes[..len]);
         }
-        out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        if cfg!(target_endian = "little") {
+            out.extend_from_slice(bytemuck::cast_slice(words));
+        } else {
+            out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
     }
 }

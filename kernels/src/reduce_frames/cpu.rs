@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 
 use rayon::prelude::*;
 
-use super::events::EventSummer;
+use super::events::{self, EventSummer};
 use super::planes::{self, scan_planes};
 use super::{ReduceFrames, ReducedBatch};
 use crate::bslz4_decode::{
@@ -296,16 +296,19 @@ impl<T: Count> FrameReducer<T> {
         if !pixels.is_multiple_of(SPAN_PIXELS) {
             ends.push(found as u32);
         }
-        let (places, values) = (&self.scratch.places[..found], &self.scratch.values[..found]);
+        // the scratch has room for a span more than the frame
+        const _: () = assert!(events::SLACK <= SPAN_PIXELS);
+        let (places, values) =
+            (&self.scratch.places[..found + events::SLACK], &self.scratch.values[..found + events::SLACK]);
         let (tile_rows, tile_cols) = tile_shape(self.detector);
         slot.tiles.clear();
         slot.tiles.resize(tile_rows * tile_cols, 0);
         [slot.total, slot.row_moment, slot.col_moment] =
             summer.sum(places, values, &ends[1..], &mut slot.tiles);
         slot.events.places.clear();
-        slot.events.places.extend_from_slice(places);
+        slot.events.places.extend_from_slice(&places[..found]);
         slot.events.values.clear();
-        slot.events.values.extend_from_slice(values);
+        slot.events.values.extend_from_slice(&values[..found]);
         Ok(true)
     }
 }
