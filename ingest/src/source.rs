@@ -19,7 +19,7 @@ use crate::raw::RawBatch;
 use read::{OpenFiles, read_batch};
 
 /// Frames fetched and decoded together.
-pub const FRAMES_PER_BATCH: usize = 64;
+pub const FRAMES_PER_BATCH: usize = 128;
 
 /// Where one frame lies in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

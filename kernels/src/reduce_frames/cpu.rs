@@ -6,8 +6,8 @@ use std::ops::{ControlFlow, Range};
 
 use rayon::prelude::*;
 
-use super::events::{self, EventSummer};
-use super::planes::{self, scan_planes};
+use super::events::EventSummer;
+use super::planes::{self, Found, scan_planes};
 use super::{ReduceFrames, ReducedBatch};
 use crate::bslz4_decode::{
     DecodeError, Encoding, FailedFrames, Isa, decode_frame, for_each_block, untranspose,
@@ -162,6 +162,8 @@ pub(crate) struct FrameReducer<T> {
     scratch: Scratch<T>,
     /// A frame with all its counts.
     counts: Vec<T>,
+    /// Spans of the counts that are not 0.
+    spans: Vec<u16>,
     /// Values that [`scan_planes`] finds.
     values: Vec<u8>,
     /// None where frames of this detector are always decoded to all their counts.
@@ -178,6 +180,7 @@ impl<T: Count> FrameReducer<T> {
             summer: FrameSummer::new(nothing),
             scratch: Scratch::new(0),
             counts: Vec::new(),
+            spans: Vec::new(),
             values: Vec::new(),
             event_summer: None,
             dense_frames: 0,
@@ -197,6 +200,7 @@ impl<T: Count> FrameReducer<T> {
             detector,
             summer: FrameSummer::new(detector),
             scratch: Scratch::new(pixels),
+            spans: vec![0; room],
             values: vec![0; room],
             event_summer: summer,
             ..Self::new()
@@ -269,8 +273,14 @@ impl<T: Count> FrameReducer<T> {
             if !first.is_multiple_of(SPAN_PIXELS) || !num_counts.is_multiple_of(64) || found > pixels / 8 {
                 return ControlFlow::Break(());
             }
-            let places = &mut self.scratch.places[found..];
-            match scan_planes(block, size_of::<T>(), found, places, &mut self.values, ends) {
+            let out = Found {
+                spans: &mut self.spans[found..],
+                places: &mut self.scratch.places[found..],
+                values: &mut self.values,
+            };
+            // below 2^16, as the summer made sure
+            let first_span = (first / SPAN_PIXELS) as u16;
+            match scan_planes(block, size_of::<T>(), first_span, found, out, ends) {
                 Some(more) => {
                     let values = self.scratch.values[found..].iter_mut().zip(&self.values[..more]);
                     values.for_each(|(value, &small)| *value = T::from(small));
@@ -280,7 +290,13 @@ impl<T: Count> FrameReducer<T> {
                     self.counts.resize(pixels.max(num_counts), T::default());
                     let counts = &mut self.counts[..num_counts];
                     untranspose(isa, block, bytemuck::cast_slice_mut(counts), size_of::<T>());
+                    let (before, num_ends) = (found, ends.len());
                     found = scan_spans(counts, found, &mut self.scratch, ends);
+                    let mut start = before;
+                    for (span, &end) in (first_span..).zip(&ends[num_ends..]) {
+                        self.spans[start..end as usize].fill(span);
+                        start = end as usize;
+                    }
                     if !num_counts.is_multiple_of(SPAN_PIXELS) {
                         ends.pop(); // the frame may go on in this span
                     }
@@ -296,19 +312,16 @@ impl<T: Count> FrameReducer<T> {
         if !pixels.is_multiple_of(SPAN_PIXELS) {
             ends.push(found as u32);
         }
-        // the scratch has room for a span more than the frame
-        const _: () = assert!(events::SLACK <= SPAN_PIXELS);
-        let (places, values) =
-            (&self.scratch.places[..found + events::SLACK], &self.scratch.values[..found + events::SLACK]);
+        let (places, values) = (&self.scratch.places[..found], &self.scratch.values[..found]);
         let (tile_rows, tile_cols) = tile_shape(self.detector);
         slot.tiles.clear();
         slot.tiles.resize(tile_rows * tile_cols, 0);
         [slot.total, slot.row_moment, slot.col_moment] =
-            summer.sum(places, values, &ends[1..], &mut slot.tiles);
+            summer.sum(&self.spans[..found], places, values, &mut slot.tiles);
         slot.events.places.clear();
-        slot.events.places.extend_from_slice(&places[..found]);
+        slot.events.places.extend_from_slice(places);
         slot.events.values.clear();
-        slot.events.values.extend_from_slice(&values[..found]);
+        slot.events.values.extend_from_slice(values);
         Ok(true)
     }
 }

@@ -16,9 +16,6 @@ pub(super) struct EventSummer {
     reciprocal: u64,
 }
 
-/// Room that [`EventSummer::sum`] needs behind the last event.
-pub(super) const SLACK: usize = LANES;
-
 impl EventSummer {
     /// A summer for this detector; `None` where rows are not found by multiplication.
     pub(super) fn new(detector: DetectorShape) -> Option<Self> {
@@ -26,6 +23,8 @@ impl EventSummer {
         // reciprocal x cols is at most cols - 1 above 2^32, so that pixel x reciprocal / 2^32 is less than
         // pixel (cols - 1) / (2^32 cols) above the row: less than 1 / cols, which changes no whole part, below 2^32
         let exact = pixels.checked_mul(cols).is_some_and(|product| product < 1 << 32);
+        // a span's number is kept in 16 bits
+        let exact = exact && pixels <= SPAN_PIXELS as u64 * u64::from(u16::MAX);
         (exact && pixels > 0).then(|| Self {
             cols: cols as u32,
             tile_cols: tile_shape(detector).1 as u32,
@@ -33,70 +32,99 @@ impl EventSummer {
         })
     }
 
-    /// Total, row moment and column moment of counts that lie in spans of 256 pixels, `ends[span]` after the last of each;
-    /// adds to the sums of the small tiles. There are [`SLACK`] more places and values than counts, of no meaning.
+    /// Total, row moment and column moment of counts at these places of spans of 256 pixels; adds to the sums of the small
+    /// tiles.
     ///
     /// # Panics
-    /// Where there are fewer, or a place lies outside the detector.
+    /// Where a place lies outside the detector.
     pub(super) fn sum<T: Count>(
         &self,
+        spans: &[u16],
         places: &[u8],
         values: &[T],
-        ends: &[u32],
         tiles: &mut [u64],
     ) -> [u64; 3] {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512dq") {
-            // SAFETY: the processor has AVX-512 BW and DQ, just asked.
-            return unsafe { self.sum_avx512(places, values, ends, tiles) };
+            // SAFETY: the processor has AVX-512 BW and DQ, just asked; the others come with them.
+            return unsafe { self.sum_avx512(spans, places, values, tiles) };
         }
-        self.sum_lanes(places, values, ends, tiles)
+        self.sum_lanes(spans, places, values, tiles)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-    fn sum_avx512<T: Count>(&self, places: &[u8], values: &[T], ends: &[u32], tiles: &mut [u64]) -> [u64; 3] {
-        self.sum_lanes(places, values, ends, tiles)
+    fn sum_avx512<T: Count>(
+        &self,
+        spans: &[u16],
+        places: &[u8],
+        values: &[T],
+        tiles: &mut [u64],
+    ) -> [u64; 3] {
+        self.sum_lanes(spans, places, values, tiles)
     }
 
     #[inline(always)]
-    fn sum_lanes<T: Count>(&self, places: &[u8], values: &[T], ends: &[u32], tiles: &mut [u64]) -> [u64; 3] {
-        let (mut total, mut row_moment, mut col_moment) = ([0_u64; LANES], [0_u64; LANES], [0_u64; LANES]);
-        let mut start = 0;
-        for (span, &end) in ends.iter().enumerate() {
-            let (first_pixel, end) = (span as u64 * SPAN_PIXELS as u64, end as usize);
-            while start < end {
-                let num = (end - start).min(LANES);
-                let mut place = [0_u8; LANES];
-                place.copy_from_slice(&places[start..start + LANES]);
-                let mut value = [T::default(); LANES];
-                value.copy_from_slice(&values[start..start + LANES]);
-                start += num;
-                let mut tile = [0_u32; LANES];
-                let mut counts = [0_u64; LANES];
-                for lane in 0..LANES {
-                    // what lies behind the span's last event counts nothing
-                    let count: u64 = value[lane].into();
-                    counts[lane] = if lane < num { count } else { 0 };
-                    let pixel = first_pixel + u64::from(place[lane]);
-                    let row = ((pixel * self.reciprocal) >> 32) as u32;
-                    let col = (pixel as u32).wrapping_sub(row.wrapping_mul(self.cols));
-                    tile[lane] =
-                        (row / TILE as u32).wrapping_mul(self.tile_cols).wrapping_add(col / TILE as u32);
-                    // fewer than 2^32 pixels of at most 2^32 - 1: a total fits, moments wrap as everywhere
-                    total[lane] += counts[lane];
-                    row_moment[lane] =
-                        row_moment[lane].wrapping_add(counts[lane].wrapping_mul(u64::from(row)));
-                    col_moment[lane] =
-                        col_moment[lane].wrapping_add(counts[lane].wrapping_mul(u64::from(col)));
-                }
-                for (&tile, &count) in tile.iter().zip(&counts).take(num) {
-                    tiles[tile as usize] += count;
-                }
+    fn sum_lanes<T: Count>(&self, spans: &[u16], places: &[u8], values: &[T], tiles: &mut [u64]) -> [u64; 3] {
+        let (spans, last_spans) = spans.as_chunks::<LANES>();
+        let (places, last_places) = places.as_chunks::<LANES>();
+        let (values, last_values) = values.as_chunks::<LANES>();
+        let mut sums = LaneSums::default();
+        for ((spans, places), values) in spans.iter().zip(places).zip(values) {
+            let tile = self.sum_16(spans, places, values, &mut sums);
+            for (&tile, &value) in tile.iter().zip(values) {
+                let value: u64 = value.into();
+                tiles[tile as usize] += value;
             }
         }
-        [total, row_moment, col_moment].map(|lanes| lanes.into_iter().fold(0, u64::wrapping_add))
+        let num = last_values.len();
+        if num > 0 {
+            // filled up with counts of 0 at the first pixel
+            let (mut spans, mut places, mut values) = ([0; LANES], [0; LANES], [T::default(); LANES]);
+            spans[..num].copy_from_slice(last_spans);
+            places[..num].copy_from_slice(last_places);
+            values[..num].copy_from_slice(last_values);
+            let tile = self.sum_16(&spans, &places, &values, &mut sums);
+            for (&tile, &value) in tile.iter().zip(&values) {
+                let value: u64 = value.into();
+                tiles[tile as usize] += value;
+            }
+        }
+        [sums.total, sums.row_moment, sums.col_moment]
+            .map(|lanes| lanes.into_iter().fold(0, u64::wrapping_add))
     }
+
+    /// Adds sixteen counts to the sums; returns the tile of each.
+    #[inline(always)]
+    fn sum_16<T: Count>(
+        &self,
+        spans: &[u16; LANES],
+        places: &[u8; LANES],
+        values: &[T; LANES],
+        sums: &mut LaneSums,
+    ) -> [u32; LANES] {
+        let mut tile = [0; LANES];
+        for lane in 0..LANES {
+            let count: u64 = values[lane].into();
+            let pixel = u32::from(spans[lane]) * SPAN_PIXELS as u32 + u32::from(places[lane]);
+            let row = ((u64::from(pixel) * self.reciprocal) >> 32) as u32;
+            let col = pixel.wrapping_sub(row.wrapping_mul(self.cols));
+            tile[lane] = (row / TILE as u32).wrapping_mul(self.tile_cols).wrapping_add(col / TILE as u32);
+            // fewer than 2^32 pixels of at most 2^32 - 1: a total fits, moments wrap as everywhere
+            sums.total[lane] += count;
+            sums.row_moment[lane] = sums.row_moment[lane].wrapping_add(count.wrapping_mul(u64::from(row)));
+            sums.col_moment[lane] = sums.col_moment[lane].wrapping_add(count.wrapping_mul(u64::from(col)));
+        }
+        tile
+    }
+}
+
+/// Sums of every sixteenth count.
+#[derive(Default)]
+struct LaneSums {
+    total: [u64; LANES],
+    row_moment: [u64; LANES],
+    col_moment: [u64; LANES],
 }
 
 #[cfg(test)]

@@ -16,27 +16,37 @@ pub(super) fn is_available() -> bool {
     false
 }
 
-/// Finds the counts of a block that are not 0: their places, within spans of 256 pixels, and values. Pushes to `ends`, for
-/// each whole span, how many there are up to its end, `before` counted in. `None` where a count is 16 or more.
+/// Where [`scan_planes`] puts what it finds; each has room for the block's counts and [`SLACK`].
+pub(super) struct Found<'a> {
+    /// The span of each count, 256 pixels.
+    pub(super) spans: &'a mut [u16],
+    /// Its place in the span.
+    pub(super) places: &'a mut [u8],
+    /// Its value.
+    pub(super) values: &'a mut [u8],
+}
+
+/// Finds the counts of a block that are not 0. Pushes to `ends`, for each whole span, how many there are up to its end,
+/// `before` counted in. `None` where a count is 16 or more.
 ///
-/// `planes` are the block's bit planes, `8 * count_bytes` of them, each a multiple of 8 bytes; its first pixel is a
-/// multiple of 256. Returns how many the block has.
+/// `planes` are the block's bit planes, `8 * count_bytes` of them, each a multiple of 8 bytes; its first pixel is the
+/// first of span `first_span`. Returns how many the block has.
 ///
 /// # Panics
-/// Where `places` or `values` is shorter than the block's counts and [`SLACK`] together, lengths are not as said, or the
-/// processor cannot ([`is_available`]).
+/// Where there is no room, lengths are not as said, or the processor cannot ([`is_available`]).
 pub(super) fn scan_planes(
     planes: &[u8],
     count_bytes: usize,
+    first_span: u16,
     before: usize,
-    places: &mut [u8],
-    values: &mut [u8],
+    out: Found<'_>,
     ends: &mut Vec<u32>,
 ) -> Option<usize> {
     assert!(is_available(), "asked for instructions that this processor does not have");
     let plane_bytes = planes.len() / (8 * count_bytes);
     assert!(plane_bytes * 8 * count_bytes == planes.len() && plane_bytes.is_multiple_of(8));
-    assert!(8 * plane_bytes + SLACK <= places.len().min(values.len()), "no room for the block");
+    let room = out.spans.len().min(out.places.len()).min(out.values.len());
+    assert!(8 * plane_bytes + SLACK <= room, "no room for the block");
     let (small, large) = planes.split_at(4 * plane_bytes);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instructions and there is room for every count of the block and a register more, both
@@ -45,11 +55,11 @@ pub(super) fn scan_planes(
         if x86::is_any_set(large) {
             return None;
         }
-        Some(x86::scan_four(small, before, places, values, ends))
+        Some(x86::scan_four(small, first_span, before, out, ends))
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        let _ = (small, large, before, ends);
+        let _ = (small, large, first_span, before, out, ends);
         None
     }
 }
@@ -57,6 +67,8 @@ pub(super) fn scan_planes(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+
+    use super::Found;
 
     /// The processor must have AVX-512F.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
@@ -71,16 +83,17 @@ mod x86 {
     }
 
     /// # Safety
-    /// The processor has these features; `small` is four planes, each a multiple of 8 bytes; `places` and `values` have
-    /// room for 2 `small.len()` and 64 bytes.
+    /// The processor has these features; `small` is four planes, each a multiple of 8 bytes; `out` has room for
+    /// 2 `small.len()` and 64 counts.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")]
     pub(super) unsafe fn scan_four(
         small: &[u8],
+        first_span: u16,
         before: usize,
-        places: &mut [u8],
-        values: &mut [u8],
+        out: Found<'_>,
         ends: &mut Vec<u32>,
     ) -> usize {
+        let Found { spans, places, values } = out;
         let plane_bytes = small.len() / 4;
         let mut found = 0;
         let mut lanes = [0_u8; 64];
@@ -103,8 +116,11 @@ mod x86 {
                 _mm512_or_si512(_mm512_maskz_mov_epi8(p2, four), _mm512_maskz_mov_epi8(p3, eight)),
             );
             let place = _mm512_add_epi8(lanes, _mm512_set1_epi8((word * 64) as u8 as i8));
-            // SAFETY: at most 64 were found in each word before, so that 64 bytes from `found` on are inside the room.
+            // SAFETY: at most 64 were found in each word before, so that 64 counts from `found` on are inside the room.
             unsafe {
+                let span = _mm512_set1_epi16(first_span.wrapping_add((word / 4) as u16) as i16);
+                _mm512_storeu_si512(spans.as_mut_ptr().add(found).cast(), span);
+                _mm512_storeu_si512(spans.as_mut_ptr().add(found + 32).cast(), span);
                 let place = _mm512_maskz_compress_epi8(any, place);
                 _mm512_storeu_si512(places.as_mut_ptr().add(found).cast(), place);
                 let value = _mm512_maskz_compress_epi8(any, value);
