@@ -21,7 +21,7 @@ mod ledger;
 mod memory;
 mod prepare;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -69,17 +69,40 @@ pub struct Filled {
 /// does not suffice; [`Interrupted`] before the first frame was kept. Frames that cannot be used are no error: they are
 /// in the report.
 pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
-    if let Some(threads) = request.threads {
-        // Stages run on threads of their own and compute on rayon's global threads, which can be chosen once.
-        let chosen = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|thread| format!("compute-{thread}"))
-            .build_global();
-        if rayon::current_num_threads() != threads {
-            chosen.with_context(|| format!("{threads} worker threads cannot be started"))?;
-        }
-    }
+    start_threads(request.threads)?;
     run_on(Cpu, &request)
+}
+
+/// Starts rayon's global threads, on which stages compute; they can be chosen once in the life of a program.
+fn start_threads(asked: Option<usize>) -> anyhow::Result<()> {
+    static CHOSEN: Mutex<Option<usize>> = Mutex::new(None);
+    let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match (*chosen, asked) {
+        (Some(_), None) => return Ok(()),
+        (Some(chosen), Some(asked)) if chosen == asked => return Ok(()),
+        (Some(chosen), Some(asked)) => {
+            return Err(anyhow!(
+                "got {asked} threads, expected {chosen} as in the first run of this program"
+            ));
+        }
+        (None, _) => {}
+    }
+    let built = rayon::ThreadPoolBuilder::new()
+        .num_threads(asked.unwrap_or(0))
+        .thread_name(|thread| format!("compute-{thread}"))
+        .build_global();
+    if let Err(error) = built
+        // without a source: something computed before this run, the threads are there already
+        && (std::error::Error::source(&error).is_some()
+            || asked.is_some_and(|threads| threads != rayon::current_num_threads()))
+    {
+        return Err(error).with_context(|| match asked {
+            Some(threads) => format!("{threads} worker threads cannot be started"),
+            None => "one worker thread a core cannot be started; try --threads 1".to_owned(),
+        });
+    }
+    *chosen = Some(rayon::current_num_threads());
+    Ok(())
 }
 
 /// The run in its four parts: what has to be known, the way of the data, the images, the account.

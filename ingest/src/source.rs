@@ -18,8 +18,16 @@ use crate::counters::IngestCounters;
 use crate::raw::RawBatch;
 use read::{OpenFiles, read_batch};
 
-/// Frames fetched and decoded together.
+/// Frames fetched and decoded together, at most.
 pub const FRAMES_PER_BATCH: usize = 128;
+/// Bytes of counts that a batch decodes to, at most, unless a single frame has more.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// Frames of a batch.
+fn frames_per_batch(run: &StoredRun) -> usize {
+    let frame_bytes = run.detector.pixels().saturating_mul(run.count_type.bytes()).max(1);
+    (BATCH_BYTES / frame_bytes).clamp(1, FRAMES_PER_BATCH)
+}
 
 /// Where one frame lies in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +120,10 @@ impl FileSource {
             drop(jobs_in);
             let runs = self.runs;
             let stop = self.stop;
-            scope.spawn(move || ask(runs, &stop, &jobs, &promises));
+            let asking = std::thread::Builder::new().name("ingest-ask".to_owned());
+            if let Err(error) = asking.spawn_scoped(scope, move || ask(runs, &stop, &jobs, &promises)) {
+                tracing::warn!("no thread to ask for frames, none is read: {error}");
+            }
             for promise in promised {
                 let items = promise.recv().unwrap_or_default();
                 for item in items {
@@ -137,11 +148,12 @@ fn ask(runs: Vec<Item<StoredRun>>, stop: &AtomicBool, jobs: &Sender<Job>, promis
             }
             Item::Data(run) => {
                 let run = Arc::new(run);
-                for start in (0..run.frames.len()).step_by(FRAMES_PER_BATCH) {
+                let most = frames_per_batch(&run);
+                for start in (0..run.frames.len()).step_by(most) {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    let frames = start..(start + FRAMES_PER_BATCH).min(run.frames.len());
+                    let frames = start..(start + most).min(run.frames.len());
                     let (promise, promised) = bounded(1);
                     if promises.send(promised).is_err() {
                         return;

@@ -19,7 +19,7 @@ mod untranspose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use container::for_each_block;
+pub(crate) use container::{check_plausible, for_each_block};
 pub use container::{decode_frame, decode_frame_with};
 pub use error::{BlockError, DecodeError};
 pub use isa::Isa;

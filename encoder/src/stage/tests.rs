@@ -1,7 +1,7 @@
 use super::*;
 use kernels::Cpu;
 use kernels::decode_counts::DecodeCounts;
-use kernels::types::{BatchShape, CountBuffer, DetectorShape};
+use kernels::types::{BatchShape, CountBuffer, DetectorShape, FrameBatch};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -34,7 +34,7 @@ fn gap(first: u64, count: u64) -> Item<FrameBatch<Cpu>> {
 
 /// What the stage sends for these items, and its counters.
 fn run(
-    stage: EncodeStage<Cpu>,
+    stage: EncodeStage<FrameBatch<Cpu>>,
     items: impl IntoIterator<Item = Item<FrameBatch<Cpu>>>,
 ) -> (Vec<Block>, Vec<Gap>, Arc<EncodeCounters>) {
     let counters = stage.counters();

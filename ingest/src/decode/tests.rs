@@ -1,7 +1,7 @@
 use crossbeam_channel::unbounded;
 use kernels::Cpu;
 use kernels::bslz4_decode::Encoding;
-use kernels::types::{CountBuffer, CountType, DetectorShape};
+use kernels::types::{CountBuffer, CountType, DetectorShape, FrameBatch};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn batch(first: u64, frames: u64, short: &[u64]) -> RawBatch {
 
 fn decoded(items: Vec<Item<RawBatch>>) -> (Vec<String>, Arc<IngestCounters>) {
     let (raw, raw_in) = unbounded();
-    let (frames, frames_out) = unbounded();
+    let (frames, frames_out) = unbounded::<Item<FrameBatch<Cpu>>>();
     items.into_iter().for_each(|item| raw.send(item).unwrap());
     drop(raw);
     let counters = Arc::new(IngestCounters::default());
@@ -57,7 +57,7 @@ fn a_batch_of_nothing_but_corrupt_frames_is_all_gaps() {
 
 #[test]
 fn the_reason_names_the_frame_and_its_bytes() {
-    let stage = DecodeStage::new(Cpu, Arc::default());
+    let stage = DecodeStage::<FrameBatch<Cpu>>::new(Cpu, Arc::default());
     let items = stage.decode(&batch(7, 1, &[7])).unwrap();
     let Item::Gap(gap) = &items[0] else { panic!("a short frame is a gap") };
     let text = gap.reason.to_string();

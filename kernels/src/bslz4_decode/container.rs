@@ -35,6 +35,7 @@ pub fn decode_frame_with<T: Count>(
 ) -> Result<(), DecodeError> {
     let isa = isa.min(Isa::detect());
     let out: &mut [u8] = bytemuck::cast_slice_mut(out);
+    check_plausible::<T>(encoding, bytes, out.len())?;
     match encoding {
         Encoding::Raw => copy_raw(bytes, out)?,
         Encoding::Bslz4 => decode_bslz4::<T>(isa, bytes, out)?,
@@ -47,6 +48,33 @@ pub fn decode_frame_with<T: Count>(
     }
     if cfg!(target_endian = "big") {
         out.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+    }
+    Ok(())
+}
+
+/// Refuses a frame, before memory is asked for, that cannot decode to `out_bytes` whatever its bytes are.
+///
+/// # Errors
+/// [`DecodeError::Implausible`], or what the header says already.
+pub(crate) fn check_plausible<T: Count>(
+    encoding: Encoding,
+    bytes: &[u8],
+    out_bytes: usize,
+) -> Result<(), DecodeError> {
+    match encoding {
+        Encoding::Raw if bytes.len() == out_bytes => return Ok(()),
+        Encoding::Raw => {
+            let got_bytes = bytes.len() as u64;
+            return Err(DecodeError::WrongLength { got_bytes, expected_bytes: out_bytes });
+        }
+        Encoding::Bslz4 => drop(Blocks::new(bytes, out_bytes, 8 * size_of::<T>())?),
+        Encoding::Lz4Framed => drop(Blocks::new(bytes, out_bytes, 1)?),
+        Encoding::Lz4Block => {}
+    }
+    // a byte of LZ4 adds at most 255 to a length
+    let expected_bytes = out_bytes / 256;
+    if bytes.len() < expected_bytes {
+        return Err(DecodeError::Implausible { got_bytes: bytes.len(), expected_bytes });
     }
     Ok(())
 }

@@ -53,6 +53,14 @@ pub enum DecodeError {
         /// Bytes of the counts that no block holds.
         expected_bytes: usize,
     },
+    /// The frame is too short for what it should decode to: LZ4 makes at most 255 bytes of one.
+    #[error("got {got_bytes} bytes, expected at least {expected_bytes} for a frame of this shape")]
+    Implausible {
+        /// Bytes of the frame.
+        got_bytes: usize,
+        /// Fewest bytes that a frame of this shape can have.
+        expected_bytes: usize,
+    },
     /// No memory for the scratch of one block.
     #[error("no memory for a block of {got_bytes} bytes")]
     OutOfMemory {

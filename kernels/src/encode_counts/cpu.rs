@@ -15,6 +15,7 @@ use crate::count_code::{
 };
 use crate::device::{Cpu, Device, DeviceError};
 use crate::reduce_frames::Reducible;
+use crate::sum_counts::tile_shape;
 use crate::types::{BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch};
 
 /// An interval that is being filled: the events of every frame and its sums.
@@ -89,6 +90,16 @@ pub(crate) struct Slot<T> {
 impl<T> Default for Slot<T> {
     fn default() -> Self {
         Self { events: FrameEvents::default(), total: 0, row_moment: 0, col_moment: 0, tiles: Vec::new() }
+    }
+}
+
+impl<T> Slot<T> {
+    /// A frame whose counts are all 0.
+    pub(crate) fn nothing(detector: DetectorShape) -> Self {
+        let (tile_rows, tile_cols) = tile_shape(detector);
+        let spans = vec![0; detector.pixels().div_ceil(SPAN_PIXELS) + 1];
+        let events = FrameEvents { places: Vec::new(), values: Vec::new(), spans };
+        Self { events, tiles: vec![0; tile_rows * tile_cols], ..Self::default() }
     }
 }
 

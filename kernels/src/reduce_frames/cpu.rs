@@ -10,7 +10,7 @@ use super::events::EventSummer;
 use super::planes::{self, Found, scan_planes};
 use super::{ReduceFrames, ReducedBatch};
 use crate::bslz4_decode::{
-    DecodeError, Encoding, FailedFrames, Isa, decode_frame, for_each_block, untranspose,
+    DecodeError, Encoding, FailedFrames, Isa, check_plausible, decode_frame, for_each_block, untranspose,
 };
 use crate::count_code::Coverage;
 use crate::device::{Cpu, Device, DeviceError};
@@ -124,12 +124,17 @@ fn reduce<T: Reducible>(
     let tasks = slots.par_iter_mut().zip(frames.par_iter()).enumerate();
     tasks
         .filter_map(|(index, (slot, bytes))| {
-            T::with_reducer(|reducer| {
-                reducer.prepare(detector);
-                let error = reducer.reduce_compressed(encoding, bytes, slot).err()?;
-                reducer.reduce_nothing(slot);
-                Some((index, error))
-            })
+            // first of all: no memory for what cannot be a frame
+            let frame_bytes = detector.pixels().saturating_mul(size_of::<T>());
+            let reduced = check_plausible::<T>(encoding, bytes, frame_bytes).and_then(|()| {
+                T::with_reducer(|reducer| {
+                    reducer.prepare(detector);
+                    reducer.reduce_compressed(encoding, bytes, slot)
+                })
+            });
+            let error = reduced.err()?;
+            *slot = Slot::nothing(detector);
+            Some((index, error))
         })
         .collect()
 }
@@ -217,15 +222,6 @@ impl<T: Count> FrameReducer<T> {
             summer.sum_until(frame, pixels, &mut slot.tiles);
         });
         [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, &mut slot.tiles);
-    }
-
-    /// Makes `slot` a frame whose counts are all 0.
-    fn reduce_nothing(&mut self, slot: &mut Slot<T>) {
-        let mut counts = std::mem::take(&mut self.counts);
-        counts.clear();
-        counts.resize(self.detector.pixels(), T::default());
-        self.reduce(&counts, slot);
-        self.counts = counts;
     }
 
     /// Reduces a compressed frame of the detector that was prepared for; `slot` is of no use after an error.

@@ -142,3 +142,23 @@ fn a_frame_whose_position_is_taken_stays_out() {
     let error = batch(1).add_to(&Cpu, &mut other, 0..2, 0).unwrap_err().to_string();
     assert!(error.contains("u16") && error.contains("u8"), "{error}");
 }
+
+#[test]
+fn bytes_that_cannot_be_a_frame_are_refused_before_memory_is_asked_for() {
+    // 16 GiB of counts a frame, if they were believed
+    let detector = DetectorShape { rows: 1 << 16, cols: 1 << 16 };
+    let frame_bytes = (detector.pixels() * 4) as u64;
+    let mut header = frame_bytes.to_be_bytes().to_vec();
+    header.extend(8192_u32.to_be_bytes());
+    let shape = BatchShape { frames: 3, detector: DetectorShape { rows: 1 << 12, cols: 1 << 12 } };
+    let mut out = Vec::new();
+    for bytes in [&[b'x'][..], &header, &[0; 12]] {
+        out.push(crate::bslz4_decode::check_plausible::<u32>(Encoding::Bslz4, bytes, frame_bytes as usize));
+    }
+    let texts: Vec<String> = out.into_iter().map(|checked| checked.unwrap_err().to_string()).collect();
+    assert!(texts[0].contains("header of 12") && texts[1].contains("67108864"), "{texts:?}");
+    assert!(texts[2].contains("0 bytes decoded"), "{texts:?}");
+    let bytes: [&[u8]; 3] = [b"x", &header, &[]];
+    let (_, failed) = Cpu.reduce_frames(Encoding::Bslz4, &bytes, shape, CountType::U32, None).unwrap();
+    assert_eq!(failed.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2]);
+}
