@@ -59,13 +59,26 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn first(&mut self, places: &[(&str, &str)]) -> Option<Value> {
+        self.first_as(places, Ok)
+    }
+
+    /// The first value that is there and that `convert` takes; why it does not take one is remembered.
+    fn first_as<T>(
+        &mut self,
+        places: &[(&str, &str)],
+        convert: impl Fn(Value) -> Result<T, String>,
+    ) -> Option<T> {
         for (group, name) in places {
             let path = format!("{group}/{name}");
-            match self.file.value(&path) {
-                Ok(Some(value)) => return Some(value),
-                Ok(None) => {}
-                Err(error) => self.unreadable.push(format!("{path}: {error}")),
-            }
+            let why = match self.file.value(&path) {
+                Ok(Some(value)) => match convert(value) {
+                    Ok(converted) => return Some(converted),
+                    Err(why) => why,
+                },
+                Ok(None) => continue,
+                Err(error) => error.to_string(),
+            };
+            self.unreadable.push(format!("{path}: {why}"));
         }
         None
     }
@@ -105,8 +118,7 @@ impl Metadata {
             saturation_value: fields
                 .unsigned(&[(DETECTOR, "saturation_value"), (SPECIFIC, "countrate_correction_count_cutoff")]),
             pixel_mask: fields
-                .first(&[(SPECIFIC, "pixel_mask"), (DETECTOR, "pixel_mask")])
-                .and_then(|value| pixel_mask(&value)),
+                .first_as(&[(SPECIFIC, "pixel_mask"), (DETECTOR, "pixel_mask")], |value| pixel_mask(&value)),
             pixel_mask_applied: fields
                 .unsigned(&[(DETECTOR, "pixel_mask_applied"), (SPECIFIC, "pixel_mask_applied")])
                 .map(|applied| applied != 0),
@@ -140,17 +152,31 @@ impl Metadata {
     }
 }
 
-fn pixel_mask(value: &Value) -> Option<([usize; 2], Vec<u32>)> {
-    let [rows, cols] = *value.shape() else { return None };
-    let shape = [usize::try_from(rows).ok()?, usize::try_from(cols).ok()?];
-    let mask = match value {
+fn pixel_mask(value: &Value) -> Result<([usize; 2], Vec<u32>), String> {
+    let axis = |axis: u64| usize::try_from(axis).ok();
+    let shape = match *value.shape() {
+        [rows, cols] => axis(rows).zip(axis(cols)).map(|(rows, cols)| [rows, cols]),
+        _ => None,
+    };
+    let (kind, mask) = match value {
         Value::Unsigned { elements, .. } => {
-            elements.iter().map(|&value| u32::try_from(value).unwrap_or(u32::MAX)).collect()
+            ("whole numbers", Some(elements.iter().map(|&value| flags(value)).collect()))
         }
         Value::Signed { elements, .. } => {
-            elements.iter().map(|&value| u32::try_from(value).unwrap_or(u32::MAX)).collect()
+            ("whole numbers", Some(elements.iter().map(|&value| flags(value)).collect()))
         }
-        Value::Float { .. } | Value::Text { .. } => return None,
+        Value::Float { .. } => ("floating point", None),
+        Value::Text { .. } => ("text", None),
     };
-    Some((shape, mask))
+    shape
+        .zip(mask)
+        .ok_or_else(|| format!("{kind} of shape {:?}, expected whole numbers, rows x cols", value.shape()))
 }
+
+/// What the mask says of a pixel; a value that 32 bits do not hold is not zero: bad.
+fn flags(value: impl TryInto<u32>) -> u32 {
+    value.try_into().unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;
