@@ -72,6 +72,7 @@ impl FileSet {
         }
         place(&mut files, metadata.frames());
         let held = files.last().map_or(0, |file| file.first + file.num_frames);
+        note_contradiction(&mut files, &metadata, held);
         let frames_expected = metadata.frames().unwrap_or(held).max(held);
         let (detector, count_type, encoding) = pattern;
         Ok(Self {
@@ -107,6 +108,7 @@ impl FileSet {
                     runs.push(Item::Data(StoredRun {
                         first: file.first,
                         path: file.path.clone(),
+                        identity: file.identity,
                         frames: file.frames.clone(),
                         encoding: self.encoding,
                         count_type: self.count_type,
@@ -216,6 +218,21 @@ fn place(files: &mut [DataFile], expected: Option<u64>) {
             files[at].num_frames = if unread_until == 1 { room } else { usual.min(room) };
         }
         next = files[at].first.saturating_add(files[at].num_frames);
+    }
+}
+
+/// Notes a master that announces fewer frames than the files hold, with the first file that goes beyond. Too few frames in
+/// the files are a gap, and need no note.
+fn note_contradiction(files: &mut [DataFile], metadata: &Metadata, held: u64) {
+    let (Some(announced), Some(images), Some(triggers)) =
+        (metadata.frames(), metadata.nimages, metadata.ntrigger)
+    else {
+        return;
+    };
+    if let Some(file) = files.iter_mut().find(|file| file.first + file.num_frames > announced) {
+        file.add_problem(&format!(
+            "the master announces {announced} frames (nimages {images} x ntrigger {triggers}), the data files hold {held}"
+        ));
     }
 }
 

@@ -35,6 +35,8 @@ use std::path::{Path, PathBuf};
 use group::Group;
 use storage::Storage;
 
+use crate::identity::FileIdentity;
+
 /// Links followed from the root to an object before giving up.
 const MOST_LINKS: usize = 32;
 
@@ -83,9 +85,14 @@ impl File {
         self.storage.path()
     }
 
-    /// Bytes in the file now.
+    /// Bytes in the file when it was opened.
     pub fn num_bytes(&self) -> u64 {
         self.storage.num_bytes()
+    }
+
+    /// Which file it is, as it was when opened.
+    pub fn identity(&self) -> FileIdentity {
+        self.storage.identity()
     }
 
     /// The links of a group, sorted by name.
@@ -181,9 +188,18 @@ impl File {
         Ok(Found::Here(address))
     }
 
-    /// The file a link names, seen from this file's folder; what the link says, never a computed name.
+    /// The file a link names; what the link says, never a computed name.
+    ///
+    /// It is looked for in this file's folder and then, when the path that was opened is a symbolic link, in the folder of
+    /// the file behind it, as HDF5's own library does. The path in this file's folder when it is in neither.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.path().parent().unwrap_or(Path::new("")).join(name)
+        let in_folder_of = |path: &Path| path.parent().unwrap_or(Path::new("")).join(name);
+        let here = in_folder_of(self.path());
+        if here.exists() {
+            return here;
+        }
+        let behind = self.path().canonicalize().ok().map(|path| in_folder_of(&path));
+        behind.filter(|path| path.exists()).unwrap_or(here)
     }
 }
 

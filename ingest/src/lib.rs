@@ -11,8 +11,10 @@ pub mod dectris;
 mod error;
 pub mod filewriter;
 pub mod hdf5;
+mod identity;
 pub mod raw;
 pub mod sequence;
 pub mod source;
 
 pub use error::IngestError;
+pub use identity::FileIdentity;

@@ -1,7 +1,8 @@
 //! Stage: compressed frames from files, by position, with read-ahead, in order.
 //!
 //! Files are read with positioned reads, not mapped: a mapped file that another program cuts short kills the reader with
-//! SIGBUS, a positioned read comes back short and becomes a gap.
+//! SIGBUS, a positioned read comes back short and becomes a gap. A file that is not what it was when its index was read
+//! (another in its place, written over, grown) is a gap too: its index no longer says what its bytes are.
 
 mod read;
 
@@ -14,6 +15,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
 
+use crate::FileIdentity;
 use crate::counters::IngestCounters;
 use crate::raw::RawBatch;
 use read::{OpenFiles, read_batch};
@@ -45,6 +47,8 @@ pub struct StoredRun {
     pub first: u64,
     /// The file.
     pub path: PathBuf,
+    /// The file as it was when its index was read. Frames of a file that is another now are a gap.
+    pub identity: FileIdentity,
     /// Where each frame lies.
     pub frames: Vec<StoredFrame>,
     /// How every frame is compressed.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 
+use crate::FileIdentity;
 use crate::hdf5::{ByteOrder, ChunkLocation, Dataset, ElementType, File, Filter, Hdf5Error, filter_id};
 use crate::source::StoredFrame;
 
@@ -30,7 +31,8 @@ pub struct DataFile {
     pub(super) numbers_doubtful: bool,
     /// Its first image is the one that belongs where the master's links have it.
     pub(super) at_its_place: bool,
-    file_bytes: u64,
+    /// The file as it was when its index was read; the default when it could not be.
+    pub(super) identity: FileIdentity,
     kind: Option<Kind>,
 }
 
@@ -39,7 +41,7 @@ impl DataFile {
     pub(super) fn linked(path: &Path, dataset: &str) -> Self {
         match File::open(path) {
             Ok(file) => Self::in_file(&file, dataset),
-            Err(error) => Self::unusable(path, 0, plain(&error)),
+            Err(error) => Self::unusable(path, plain(&error)),
         }
     }
 
@@ -47,11 +49,11 @@ impl DataFile {
     pub(super) fn in_file(file: &File, dataset: &str) -> Self {
         match Self::index(file, dataset) {
             Ok(found) => found,
-            Err(error) => Self::unusable(file.path(), file.num_bytes(), plain(&error)),
+            Err(error) => Self::unusable(file.path(), plain(&error)),
         }
     }
 
-    fn unusable(path: &Path, file_bytes: u64, problem: String) -> Self {
+    fn unusable(path: &Path, problem: String) -> Self {
         Self {
             path: path.to_path_buf(),
             first: 0,
@@ -61,7 +63,7 @@ impl DataFile {
             problem: Some(problem),
             numbers_doubtful: false,
             at_its_place: false,
-            file_bytes,
+            identity: FileIdentity::default(),
             kind: None,
         }
     }
@@ -82,7 +84,7 @@ impl DataFile {
             problem: None,
             numbers_doubtful: false,
             at_its_place: false,
-            file_bytes: file.num_bytes(),
+            identity: file.identity(),
             kind: Some((detector, count_type, encoding)),
         };
         found.note_problems(problems, number("image_nr_high"));
@@ -101,7 +103,7 @@ impl DataFile {
             problems.push(format!("cut short: {beyond} of {} frames lie beyond its end", self.num_frames));
         }
         if let (Some(low), Some(high)) = (self.image_nr_low, image_nr_high)
-            && high.checked_sub(low).is_none_or(|span| span + 1 != self.num_frames)
+            && !numbers_fit(low, high, self.num_frames)
         {
             problems.push(format!("it says images {low} to {high}, but holds {}", self.num_frames));
             // One of the three is wrong: none says where the frames belong.
@@ -154,10 +156,18 @@ impl DataFile {
     /// Frames whose bytes lie inside the file.
     pub fn frames_present(&self) -> u64 {
         let inside = |frame: &&StoredFrame| {
-            frame.bytes > 0 && frame.offset.checked_add(frame.bytes).is_some_and(|end| end <= self.file_bytes)
+            frame.bytes > 0
+                && frame.offset.checked_add(frame.bytes).is_some_and(|end| end <= self.identity.bytes)
         };
         self.frames.iter().filter(inside).count() as u64
     }
+}
+
+/// Whether images `low` to `high` are so many frames, and numbers that an acquisition can have.
+fn numbers_fit(low: u64, high: u64, num_frames: u64) -> bool {
+    const MOST_IMAGES: u64 = 1 << 48;
+    let span = high.checked_sub(low).and_then(|span| span.checked_add(1));
+    span == Some(num_frames) && high < MOST_IMAGES
 }
 
 /// An error without the path, which stands beside it.
@@ -284,3 +294,6 @@ fn locate(
     };
     Ok((index.chunks.into_iter().map(frame).collect(), problems))
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ pub(super) fn beside(master: &Path) -> Vec<SideCar> {
     let mut found = Vec::new();
     for (name, read) in readers {
         let path = folder.join(name);
-        if path == *master || !path.is_file() {
+        if path == *master || !path.exists() {
             continue;
         }
         let side_car = match File::open(&path).and_then(|file| read(&file)) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::checksum;
 use super::cursor::Cursor;
 use super::error::Hdf5Error;
+use crate::identity::{FileIdentity, open_regular};
 
 /// An address that means "none".
 pub(super) const UNDEFINED: u64 = u64::MAX;
@@ -20,7 +21,8 @@ const MOST_METADATA: u64 = 1 << 28;
 pub(super) struct Storage {
     file: File,
     path: PathBuf,
-    num_bytes: u64,
+    /// As it was when opened, before anything was read.
+    identity: FileIdentity,
     /// Bytes of an address.
     pub(super) offset_bytes: u8,
     /// Bytes of a length.
@@ -43,15 +45,11 @@ pub enum Checksums {
 impl Storage {
     pub(super) fn open(path: &Path, checksums: Checksums) -> Result<Self, Hdf5Error> {
         let io = |source| Hdf5Error::Io { path: path.to_path_buf(), source };
-        let file = File::open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        if !metadata.is_file() {
-            return Err(io(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")));
-        }
+        let (file, identity) = open_regular(path).map_err(io)?;
         Ok(Self {
             file,
             path: path.to_path_buf(),
-            num_bytes: metadata.len(),
+            identity,
             offset_bytes: 8,
             length_bytes: 8,
             base: 0,
@@ -65,27 +63,31 @@ impl Storage {
     }
 
     pub(super) fn num_bytes(&self) -> u64 {
-        self.num_bytes
+        self.identity.bytes
+    }
+
+    pub(super) fn identity(&self) -> FileIdentity {
+        self.identity
     }
 
     /// Reads exactly `bytes` at `address` (relative to the base).
     ///
     /// The total read is bounded by the size of the file times a factor, so that structures that point at each other end.
     pub(super) fn read(&self, what: &'static str, address: u64, bytes: u64) -> Result<Vec<u8>, Hdf5Error> {
-        let outside = || Hdf5Error::Outside { what, address, bytes, file_bytes: self.num_bytes };
+        let outside = || Hdf5Error::Outside { what, address, bytes, file_bytes: self.num_bytes() };
         let start = address.checked_add(self.base).ok_or_else(outside)?;
         let end = start.checked_add(bytes).ok_or_else(outside)?;
-        if end > self.num_bytes || bytes > MOST_METADATA {
+        if end > self.num_bytes() || bytes > MOST_METADATA {
             return Err(outside());
         }
         let so_far = self.read.fetch_add(bytes + 512, Ordering::Relaxed);
-        if so_far > self.num_bytes.saturating_mul(64).saturating_add(256 << 20) {
+        if so_far > self.num_bytes().saturating_mul(64).saturating_add(256 << 20) {
             return Err(Hdf5Error::Damaged {
                 what,
                 address,
                 why: format!(
                     "{so_far} bytes of metadata read from a file of {}: it goes in circles",
-                    self.num_bytes
+                    self.num_bytes()
                 ),
             });
         }
@@ -129,7 +131,7 @@ impl Storage {
         address: u64,
         bytes: u64,
     ) -> Result<Vec<u8>, Hdf5Error> {
-        let left = self.num_bytes.saturating_sub(address.saturating_add(self.base));
+        let left = self.num_bytes().saturating_sub(address.saturating_add(self.base));
         self.read(what, address, bytes.min(left))
     }
 

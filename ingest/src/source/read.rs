@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use kernels::types::Item;
 
 use super::{StoredFrame, StoredRun, gap};
+use crate::identity::{FileIdentity, open_regular};
 use crate::raw::RawBatch;
 
 /// Bytes between two frames that are read over rather than around.
@@ -23,21 +24,30 @@ fn most_bytes(run: &StoredRun) -> u64 {
 /// The file a reader has open; runs come in file order, so one is enough.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
-    current: Option<(PathBuf, File, u64)>,
+    current: Option<(PathBuf, File)>,
 }
 
 impl OpenFiles {
-    fn open(&mut self, path: &PathBuf) -> io::Result<(&File, u64)> {
-        if self.current.as_ref().is_none_or(|(open, ..)| open != path) {
-            let file = File::open(path)?;
-            let bytes = file.metadata()?.len();
-            self.current = Some((path.clone(), file, bytes));
+    /// The file of a run, which was the one that was indexed when it was opened.
+    fn open(&mut self, run: &StoredRun) -> io::Result<&File> {
+        if self.current.as_ref().is_none_or(|(open, _)| *open != run.path) {
+            let (file, identity) = open_regular(&run.path)?;
+            same(run, identity)?;
+            self.current = Some((run.path.clone(), file));
         }
         match &self.current {
-            Some((_, file, bytes)) => Ok((file, *bytes)),
+            Some((_, file)) => Ok(file),
             None => Err(io::Error::other("no file is open")),
         }
     }
+}
+
+/// Fails when a file is not what it was when the index of the run was read.
+fn same(run: &StoredRun, now: FileIdentity) -> io::Result<()> {
+    if now == run.identity {
+        return Ok(());
+    }
+    Err(io::Error::other("changed since its index was read"))
 }
 
 /// Reads `frames` of a run: batches of what could be read, gaps for the rest, in order.
@@ -46,14 +56,16 @@ pub(super) fn read_batch(
     run: &StoredRun,
     frames: Range<usize>,
 ) -> Vec<Item<RawBatch>> {
-    let (file, file_bytes) = match files.open(&run.path) {
-        Ok(open) => open,
-        Err(error) => return vec![gap(run, frames, format!("{}: {error}", run.path.display()))],
+    let all_lost =
+        |error: io::Error| vec![gap(run, frames.clone(), format!("{}: {error}", run.path.display()))];
+    let file = match files.open(run) {
+        Ok(file) => file,
+        Err(error) => return all_lost(error),
     };
     let mut items = Vec::new();
     let mut start = frames.start;
     while start < frames.end {
-        let (end, refused) = next_stretch(run, start, frames.end, file_bytes);
+        let (end, refused) = next_stretch(run, start, frames.end, run.identity.bytes);
         if let Some(why) = refused {
             push_gap(&mut items, run, start..end, why);
         } else {
@@ -66,7 +78,11 @@ pub(super) fn read_batch(
         }
         start = end;
     }
-    items
+    // Bytes read while another program wrote to the file are those of no one state of it.
+    match FileIdentity::of(file).and_then(|now| same(run, now)) {
+        Ok(()) => items,
+        Err(error) => all_lost(error),
+    }
 }
 
 /// Adds a gap, joined to the one before it when that has the same reason.

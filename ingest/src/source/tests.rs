@@ -26,6 +26,7 @@ fn run_of(path: &std::path::Path, frames: Vec<StoredFrame>) -> StoredRun {
     StoredRun {
         first: 0,
         path: path.to_path_buf(),
+        identity: std::fs::File::open(path).and_then(|file| FileIdentity::of(&file)).unwrap_or_default(),
         frames,
         encoding: Encoding::Raw,
         count_type: CountType::U8,
@@ -115,4 +116,20 @@ fn a_raised_stop_flag_ends_the_source_before_the_next_batch() {
     let stop = Arc::new(AtomicBool::new(true));
     FileSource::new(vec![Item::Data(run_of(file.path(), stored))], 1, stop).run(raw);
     assert!(raw_in.recv().is_err());
+}
+
+#[test]
+fn frames_of_a_file_written_over_while_a_reader_has_it_open_are_a_gap() {
+    let (file, stored) = file_of(4, 0);
+    let run = run_of(file.path(), stored);
+    let mut files = OpenFiles::default();
+    assert!(matches!(&read_batch(&mut files, &run, 0..2)[..], [Item::Data(_)]));
+    // Longer than the clock tick by which file systems tell one write from the next.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let mut other = std::fs::OpenOptions::new().write(true).open(file.path()).unwrap();
+    other.write_all(&[0x55; 66]).unwrap();
+    let read = read_batch(&mut files, &run, 2..4);
+    let [Item::Gap(gap)] = &read[..] else { panic!("{} items, expected a gap", read.len()) };
+    assert_eq!((gap.first, gap.count), (2, 2));
+    assert!(gap.reason.to_string().contains("changed since its index was read"), "{gap:?}");
 }
