@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn the_default_rings_are_those_of_the_golden_masks() {
         let Some(data) = std::env::var_os("SIDEBAND_GOLDENS") else {
-            println!("not run: SIDEBAND_GOLDENS is not set");
+            let _ =
+                std::io::Write::write_all(&mut std::io::stderr(), b"not run: SIDEBAND_GOLDENS is not set\n");
             return;
         };
         let golden = |name: &str| {

@@ -56,7 +56,7 @@ fn h5py_reads<T: Count>(python: &std::ffi::OsStr, rows: usize, cols: usize) {
 #[test]
 fn h5py_reads_what_is_encoded() {
     let Some(python) = std::env::var_os("SIDEBAND_PYTHON") else {
-        println!("not run: SIDEBAND_PYTHON is not set");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"not run: SIDEBAND_PYTHON is not set\n");
         return;
     };
     h5py_reads::<u8>(&python, 96, 96);

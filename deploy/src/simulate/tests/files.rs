@@ -20,7 +20,7 @@ fn small(folder: &Path) -> SimulateArgs {
 /// What a python script prints, None and a line that says so when there is no python.
 fn python(script: &str, arguments: &[&str]) -> Option<Vec<f64>> {
     let Some(python) = std::env::var_os("SIDEBAND_PYTHON") else {
-        println!("not run: SIDEBAND_PYTHON is not set");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"not run: SIDEBAND_PYTHON is not set\n");
         return None;
     };
     let output = Command::new(python).arg("-c").arg(script).args(arguments).output().unwrap();
@@ -169,7 +169,10 @@ fn the_truth_reads_back_and_has_the_keys_of_other_sets() {
     let detector = back.aberrations["phi12_detector_frame_rad"];
     assert!((detector - (90.0_f64 - 12.5 - 20.0).to_radians()).abs() < 1e-12);
     let Ok(goldens) = std::env::var("SIDEBAND_GOLDENS") else {
-        println!("keys of another set not compared: SIDEBAND_GOLDENS is not set");
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"not run: keys of another set: SIDEBAND_GOLDENS is not set\n",
+        );
         return;
     };
     let theirs = std::fs::read_to_string(format!("{goldens}/sto-small/truth.json")).unwrap();

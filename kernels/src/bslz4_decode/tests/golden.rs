@@ -10,7 +10,7 @@ const COUNTS: usize = 4362 * 4148;
 /// A file of the recordings, or nothing and the reason on the terminal.
 fn recording(name: &str) -> Option<Vec<u8>> {
     let Some(folder) = std::env::var_os("SIDEBAND_GOLDENS") else {
-        println!("not run: SIDEBAND_GOLDENS is not set");
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"not run: SIDEBAND_GOLDENS is not set\n");
         return None;
     };
     let path = PathBuf::from(folder).join("tickit-eiger").join(name);
