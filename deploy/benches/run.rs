@@ -3,7 +3,7 @@
 //! `cargo bench -p deploy` simulates a 256 x 256 scan of 192 x 192 frames (minutes; kept in the folder that
 //! `SIDEBAND_BENCH_SET` names, for the next time), fills a resident from it and runs `sideband run` on it. With
 //! `SIDEBAND_PYTHON` set to a Python with h5py and hdf5plugin, that reads the same files between our rounds, and its totals
-//! are compared with ours. `-- --check` does it once with a small set, for its answers.
+//! are compared with ours. `-- --check` does it once with a small set, for its answers; `-- --fill` fills alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,10 @@ use std::time::Instant;
 
 use deploy::pipeline::fill;
 use deploy::request::StopFlag;
+use encoder::entropy::poisson_bound_bits;
 use ingest::dectris::FileSet;
 use kernels::Cpu;
+use kernels::decode_counts::DecodeCounts;
 use kernels::types::ScanShape;
 use resident::{Budget, Missing, Resident};
 use serde_json::Value;
@@ -90,6 +92,7 @@ struct Fill {
     file_bytes: u64,
     /// Sum of every detector pixel, then of every frame.
     totals: Vec<u64>,
+    resident: Arc<Resident>,
 }
 
 fn fill_once(master: &Path, scan: ScanShape) -> Fill {
@@ -109,6 +112,7 @@ fn fill_once(master: &Path, scan: ScanShape) -> Fill {
         count_bytes: totals.frames * (set.detector.pixels() * set.count_type.bytes()) as u64,
         file_bytes: filled.counters.bytes.get(),
         totals: detector_total.value.iter().copied().chain(frame_sums.value).collect(),
+        resident,
     }
 }
 
@@ -183,6 +187,40 @@ fn compare_with_peer(master: &Path, scan: ScanShape, folder: &Path, rounds: usiz
     last
 }
 
+/// Prints what the encoded counts take, beside the least that a Poisson model of every pixel could take.
+fn compare_with_bound(filled: &Fill) {
+    let snapshot = filled.resident.snapshot();
+    let pixels = snapshot.detector().pixels();
+    let (mut histogram, mut counts_bytes) = (vec![0_u64; 1 << 16], 0);
+    for block in snapshot.blocks() {
+        let mut dense = vec![0_u16; block.positions() * pixels];
+        Cpu.decode_positions(block.counts(), 0..block.positions(), &mut dense).expect("our own streams");
+        dense.iter().for_each(|&count| histogram[usize::from(count)] += 1);
+        counts_bytes += block.encoded_bytes().counts() as u64;
+    }
+    let totals = snapshot.totals();
+    let detector_total = &filled.totals[..pixels];
+    let histogram = (0_u32..).zip(histogram).filter(|&(_, times)| times > 0).collect();
+    let bound_bytes = poisson_bound_bits(totals.frames, detector_total.to_vec(), histogram) / 8.0;
+    let per_frame = |bytes: f64| bytes / totals.frames as f64;
+    println!("\n| bytes a frame | | of the bound |");
+    println!("|---|---|---|");
+    println!("| entropy bound, every pixel Poisson with its own mean | {:.1} | 1 |", per_frame(bound_bytes));
+    let ratio = |bytes: u64| bytes as f64 / bound_bytes;
+    println!(
+        "| counts with their index | {:.1} | {:.4} |",
+        per_frame(counts_bytes as f64),
+        ratio(counts_bytes)
+    );
+    let all = filled.held_bytes;
+    println!(
+        "| all that is held: counts, index, sums, tile sums | {:.1} | {:.4} |",
+        per_frame(all as f64),
+        ratio(all)
+    );
+    println!("| the files | {:.1} | {:.4} |", per_frame(filled.file_bytes as f64), ratio(filled.file_bytes));
+}
+
 /// A whole run by the program, told the optics of the simulation.
 fn whole_run(master: &Path, folder: &Path, size: &Size) {
     let out = folder.join("result");
@@ -242,9 +280,9 @@ fn main() {
     let scan = ScanShape { rows: rows.parse().expect("rows"), cols: cols.parse().expect("columns") };
     println!("{} scan, {} detector, u16, 1,500 electrons a frame.\n", size.scan, size.detector);
     let filled = compare_with_peer(&master, scan, &temporary.0, size.rounds);
-    println!("\nHeld: {:.1} bytes a frame.", filled.held_bytes as f64 / scan.positions() as f64);
     let only_fill = std::env::args().any(|argument| argument == "--fill");
     if !only_fill {
+        compare_with_bound(&filled);
         whole_run(&master, &temporary.0, &size);
     }
 }
