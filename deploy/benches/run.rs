@@ -200,7 +200,7 @@ fn compare_with_bound(filled: &Fill) {
     }
     let totals = snapshot.totals();
     let detector_total = &filled.totals[..pixels];
-    let histogram = (0_u32..).zip(histogram).filter(|&(_, times)| times > 0).collect();
+    let histogram: Vec<_> = (0_u32..).zip(histogram).filter(|&(_, times)| times > 0).collect();
     let bound_bytes = poisson_bound_bits(totals.frames, detector_total.to_vec(), histogram) / 8.0;
     let per_frame = |bytes: f64| bytes / totals.frames as f64;
     println!("\n| bytes a frame | | of the bound |");

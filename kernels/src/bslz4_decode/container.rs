@@ -67,8 +67,8 @@ pub(crate) fn check_plausible<T: Count>(
             let got_bytes = bytes.len() as u64;
             return Err(DecodeError::WrongLength { got_bytes, expected_bytes: out_bytes });
         }
-        Encoding::Bslz4 => drop(Blocks::new(bytes, out_bytes, 8 * size_of::<T>())?),
-        Encoding::Lz4Framed => drop(Blocks::new(bytes, out_bytes, 1)?),
+        Encoding::Bslz4 => Blocks::new(bytes, out_bytes, 8 * size_of::<T>()).map(|_| ())?,
+        Encoding::Lz4Framed => Blocks::new(bytes, out_bytes, 1).map(|_| ())?,
         Encoding::Lz4Block => {}
     }
     // a byte of LZ4 adds at most 255 to a length
