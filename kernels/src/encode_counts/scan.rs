@@ -69,10 +69,7 @@ pub(crate) fn scan_frame<T: Count>(
     events.spans.push(0);
     let (mut found, mut pixels) = (0, 0);
     for span in frame.chunks(SPAN_PIXELS) {
-        let places = &mut scratch.places[found..found + SPAN_PIXELS];
-        let values = &mut scratch.values[found..found + SPAN_PIXELS];
-        found += scan_span(span, places, values);
-        events.spans.push(found as u32);
+        found = scan_spans(span, found, scratch, &mut events.spans);
         pixels += span.len();
         scanned(pixels);
     }

@@ -71,11 +71,7 @@ impl EventSummer {
         let (values, last_values) = values.as_chunks::<LANES>();
         let mut sums = LaneSums::default();
         for ((spans, places), values) in spans.iter().zip(places).zip(values) {
-            let tile = self.sum_16(spans, places, values, &mut sums);
-            for (&tile, &value) in tile.iter().zip(values) {
-                let value: u64 = value.into();
-                tiles[tile as usize] += value;
-            }
+            self.add_16(spans, places, values, &mut sums, tiles);
         }
         let num = last_values.len();
         if num > 0 {
@@ -84,25 +80,22 @@ impl EventSummer {
             spans[..num].copy_from_slice(last_spans);
             places[..num].copy_from_slice(last_places);
             values[..num].copy_from_slice(last_values);
-            let tile = self.sum_16(&spans, &places, &values, &mut sums);
-            for (&tile, &value) in tile.iter().zip(&values) {
-                let value: u64 = value.into();
-                tiles[tile as usize] += value;
-            }
+            self.add_16(&spans, &places, &values, &mut sums, tiles);
         }
         [sums.total, sums.row_moment, sums.col_moment]
             .map(|lanes| lanes.into_iter().fold(0, u64::wrapping_add))
     }
 
-    /// Adds sixteen counts to the sums; returns the tile of each.
+    /// Adds sixteen counts to the sums and to their tiles.
     #[inline(always)]
-    fn sum_16<T: Count>(
+    fn add_16<T: Count>(
         &self,
         spans: &[u16; LANES],
         places: &[u8; LANES],
         values: &[T; LANES],
         sums: &mut LaneSums,
-    ) -> [u32; LANES] {
+        tiles: &mut [u64],
+    ) {
         let mut tile = [0; LANES];
         for lane in 0..LANES {
             let count: u64 = values[lane].into();
@@ -115,7 +108,10 @@ impl EventSummer {
             sums.row_moment[lane] = sums.row_moment[lane].wrapping_add(count.wrapping_mul(u64::from(row)));
             sums.col_moment[lane] = sums.col_moment[lane].wrapping_add(count.wrapping_mul(u64::from(col)));
         }
-        tile
+        for (&tile, &value) in tile.iter().zip(values) {
+            let value: u64 = value.into();
+            tiles[tile as usize] += value;
+        }
     }
 }
 
