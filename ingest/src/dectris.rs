@@ -18,7 +18,7 @@ use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
 
 use crate::error::IngestError;
-use crate::hdf5::{File, Hdf5Error, LinkTarget};
+use crate::hdf5::{File, Hdf5Error, LinkTarget, Lost};
 use crate::source::StoredRun;
 
 /// Where the filewriter puts its links, or its images when all are in one file.
@@ -140,19 +140,22 @@ fn push_gap(runs: &mut Vec<Item<StoredRun>>, next: &mut u64, end: u64, why: Stri
     }
 }
 
-/// The data files a master links to, or the file itself when it holds the images.
+/// The data files a master links to, or the file itself when it holds the images. A link may lead to another, and the
+/// group itself into another file.
 fn linked_files(file: &File, master: &Path) -> Result<Vec<DataFile>, IngestError> {
-    let links = file.links(DATA_GROUP).map_err(|source| IngestError::hdf5(master, source))?;
+    let lost = |Lost { file, why }| IngestError::hdf5(&file, why);
+    let elsewhere = file.follow(DATA_GROUP).map_err(lost)?;
+    let (file, group) =
+        elsewhere.as_ref().map_or((file, DATA_GROUP), |elsewhere| (&elsewhere.file, &elsewhere.path));
+    let links = file.links(group).map_err(|source| IngestError::hdf5(file.path(), source))?;
     let mut files = Vec::new();
     for link in links.into_iter().filter(|link| link.name.starts_with("data")) {
-        match link.target {
-            LinkTarget::External { file: name, path } => {
-                files.push(DataFile::linked(&file.beside(&name), &path))
-            }
+        files.push(match link.target {
+            LinkTarget::External { file: name, path } => DataFile::linked(&file.beside(&name), &path),
             LinkTarget::Hard(_) | LinkTarget::Soft(_) => {
-                files.push(DataFile::in_file(file, &format!("{DATA_GROUP}/{}", link.name)));
+                DataFile::at_end_of(file, &format!("{group}/{}", link.name))
             }
-        }
+        });
     }
     if files.is_empty() {
         let why = format!("{DATA_GROUP} has no link and no dataset that starts with 'data'");

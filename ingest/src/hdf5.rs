@@ -14,6 +14,7 @@ mod chunk_index;
 mod cursor;
 mod dataset;
 mod error;
+mod follow;
 mod fractal_heap;
 mod group;
 mod messages;
@@ -25,6 +26,7 @@ mod value;
 pub use chunk_index::{ChunkIndex, ChunkLocation};
 pub use dataset::{Dataset, Filter, filter_id};
 pub use error::Hdf5Error;
+pub use follow::{Elsewhere, Lost};
 pub use group::{Link, LinkTarget};
 pub use messages::{ByteOrder, ElementType};
 pub use storage::Checksums;
@@ -109,33 +111,26 @@ impl File {
     /// The dataset at a path such as `/entry/data/data_000001`, in this file.
     ///
     /// # Errors
-    /// [`Hdf5Error::NotFound`] when there is none, or when a link leads to another file ([`File::find`] says where).
+    /// [`Hdf5Error::NotFound`] when there is none, or when a link leads to another file ([`File::follow`] goes there).
     pub fn dataset(&self, path: &str) -> Result<Dataset<'_>, Hdf5Error> {
         Dataset::read(&self.storage, self.here(path)?, path)
     }
 
-    /// A whole small dataset, or None when there is none at the path.
+    /// A whole small dataset, in this file or in one that links lead to, or None when there is none at the path.
     ///
     /// # Errors
-    /// Whatever is wrong with a dataset that is there.
+    /// Whatever is wrong with a dataset that is there, or with a file a link names.
     pub fn value(&self, path: &str) -> Result<Option<Value>, Hdf5Error> {
-        match self.dataset(path) {
-            Ok(dataset) => dataset.read_all().map(Some),
-            Err(Hdf5Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.at_end(path, |file, path| file.dataset(path)?.read_all())
     }
 
-    /// An attribute of the object at a path, or None when there is none.
+    /// An attribute of the object at a path, in this file or in one that links lead to, or None when there is none.
     ///
     /// # Errors
-    /// Whatever is wrong with an object that is there.
+    /// Whatever is wrong with an object that is there, or with a file a link names.
     pub fn attribute(&self, path: &str, name: &str) -> Result<Option<Value>, Hdf5Error> {
-        match self.here(path) {
-            Ok(address) => attribute::read(&self.storage, address, name),
-            Err(Hdf5Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.at_end(path, |file, path| attribute::read(&file.storage, file.here(path)?, name))?;
+        Ok(found.flatten())
     }
 
     fn here(&self, path: &str) -> Result<u64, Hdf5Error> {

@@ -37,16 +37,25 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// A file named by a link.
+    /// The images at the end of a path in a file that a link names.
     pub(super) fn linked(path: &Path, dataset: &str) -> Self {
         match File::open(path) {
-            Ok(file) => Self::in_file(&file, dataset),
+            Ok(file) => Self::at_end_of(&file, dataset),
             Err(error) => Self::unusable(path, plain(&error)),
         }
     }
 
+    /// The images at the end of a path that starts in an open file, wherever its links lead.
+    pub(super) fn at_end_of(file: &File, dataset: &str) -> Self {
+        match file.follow(dataset) {
+            Ok(None) => Self::in_file(file, dataset),
+            Ok(Some(elsewhere)) => Self::in_file(&elsewhere.file, &elsewhere.path),
+            Err(lost) => Self::unusable(&lost.file, plain(&lost.why)),
+        }
+    }
+
     /// The images of an open file.
-    pub(super) fn in_file(file: &File, dataset: &str) -> Self {
+    fn in_file(file: &File, dataset: &str) -> Self {
         match Self::index(file, dataset) {
             Ok(found) => found,
             Err(error) => Self::unusable(file.path(), plain(&error)),

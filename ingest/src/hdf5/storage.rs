@@ -124,6 +124,10 @@ impl Storage {
         self.checksums == Checksums::Verify
     }
 
+    pub(super) fn checksums(&self) -> Checksums {
+        self.checksums
+    }
+
     /// Reads up to `bytes` at `address`: fewer only where the file ends.
     pub(super) fn read_up_to(
         &self,
