@@ -17,4 +17,4 @@ pub mod sequence;
 pub mod source;
 
 pub use error::IngestError;
-pub use identity::FileIdentity;
+pub use identity::{FileIdentity, open_regular, read_small_file};

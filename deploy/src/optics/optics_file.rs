@@ -56,13 +56,17 @@ enum WrittenAberration {
     SizeAndAngle(Vec<f64>),
 }
 
+/// Most bytes of an optics file: a full one has about a thousand.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Reads an optics file.
 ///
 /// # Errors
-/// [`OpticsError::OpticsFile`]: not readable, not TOML, an unknown key (by name), or a value that makes no sense.
+/// [`OpticsError::OpticsFile`]: not readable, no regular file, more than a mebibyte, not TOML, an unknown key (by name), or a value that makes no sense.
 pub fn read_optics_file(path: &Path) -> Result<OpticsValues, OpticsError> {
     let refused = |what: String| OpticsError::OpticsFile { path: path.to_owned(), what };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let bytes = ingest::read_small_file(path, MOST_BYTES).map_err(|error| refused(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| refused(format!("is no text: {error}")))?;
     parse(&text).map_err(refused)
 }
 

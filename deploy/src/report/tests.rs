@@ -165,3 +165,12 @@ fn an_interrupted_run_goes_beside_a_complete_result_and_any_other_takes_its_plac
     with("result-partial", "complete");
     assert_eq!(folder_for(&out, true), dir.path().join("result-partial-2"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_in_place_of_an_older_account_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(dir.path().join(RESULT_FILE)).status();
+    assert!(pipe.unwrap().success());
+    assert_eq!(folder_for(dir.path(), true), dir.path());
+}
