@@ -41,7 +41,7 @@ use ssb::{LiveResult, LiveSsb, SsbDevice};
 
 use crate::progress::{Progress, Voice};
 use crate::report::{RunReport, folder_for, prepare_folder, write_results};
-use crate::request::{Interrupted, RunRequest, StopFlag};
+use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 use ledger::Ledger;
 use prepare::Prepared;
@@ -75,6 +75,7 @@ pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
 
 /// Starts rayon's global threads, on which stages compute; they can be chosen once in the life of a program.
 fn start_threads(asked: Option<usize>) -> anyhow::Result<()> {
+    check_threads(asked)?;
     static CHOSEN: Mutex<Option<usize>> = Mutex::new(None);
     let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     match (*chosen, asked) {

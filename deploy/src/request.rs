@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::ensure;
+
 use crate::optics::OpticsRequest;
 use crate::rings::Rings;
 
@@ -18,7 +20,7 @@ pub struct RunRequest {
     pub optics: OpticsRequest,
     /// Most bytes the encoded resident may take; none: chosen from the memory that is free.
     pub memory_budget_bytes: Option<u64>,
-    /// Worker threads; none: one a core.
+    /// Worker threads, at most [`MOST_THREADS`]; none: one a core.
     pub threads: Option<usize>,
     /// Also compute the mean phase and the phase-variance loss (one inverse transform a bright-field pixel).
     pub loss: bool,
@@ -30,7 +32,33 @@ pub struct RunRequest {
     pub stop: StopFlag,
 }
 
-/// Ended on request with nothing to show for it; the command line ends with code 130 on it.
+/// Most worker threads a run or a simulation can be given: more than any machine gains from.
+pub const MOST_THREADS: usize = 1024;
+
+/// Reads the value of `--threads`.
+///
+/// # Errors
+/// The text, and what was expected.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
+    let refused = || format!("got '{text}', expected 1 to {MOST_THREADS} threads");
+    text.parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads)).ok_or_else(refused)
+}
+
+/// Refuses a number of threads that [`parse_threads`] would refuse.
+///
+/// # Errors
+/// The number, and what was expected.
+pub(crate) fn check_threads(asked: Option<usize>) -> anyhow::Result<()> {
+    if let Some(threads) = asked {
+        ensure!(
+            (1..=MOST_THREADS).contains(&threads),
+            "--threads: got {threads}, expected 1 to {MOST_THREADS} threads"
+        );
+    }
+    Ok(())
+}
+
+/// Ended on request with nothing to show for it; the command line ends with the code of the signal on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted {what}")]
 pub struct Interrupted {
@@ -38,7 +66,7 @@ pub struct Interrupted {
     pub what: String,
 }
 
-/// The one stop flag of a run or a simulation: raised by Ctrl-C, read by whatever takes long.
+/// The one stop flag of a run or a simulation: raised by Ctrl-C and its like, read by whatever takes long.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::OpticsArgs;
 use crate::optics::OpticsError;
-use crate::request::{RunRequest, StopFlag};
+use crate::request::{RunRequest, StopFlag, parse_threads};
 use crate::rings::{Ring, Rings};
 
 /// What `sideband run` takes.
@@ -59,8 +59,8 @@ pub struct LimitArgs {
     #[arg(long, value_name = "GB", value_parser = positive)]
     pub memory_gb: Option<f64>,
     /// Worker threads; one a core when not given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub threads: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
     /// Also compute the mean phase and the phase-variance loss (one inverse transform a bright-field pixel).
     #[arg(long, overrides_with = "no_loss")]
     pub loss: bool,
@@ -90,7 +90,7 @@ impl RunArgs {
             out: self.out.clone(),
             optics: self.optics.request()?,
             memory_budget_bytes: self.limits.memory_gb.map(|gb| (gb * 1e9) as u64),
-            threads: self.limits.threads.map(|threads| threads as usize),
+            threads: self.limits.threads,
             loss: self.limits.loss,
             quiet: self.limits.quiet,
             rings: self.rings.rings(),

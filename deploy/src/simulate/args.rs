@@ -7,6 +7,7 @@ use kernels::types::{Aberration, CountType, DetectorShape, ScanShape};
 use serde::{Deserialize, Serialize};
 
 use crate::optics::{parse_aberration, parse_row_col};
+use crate::request::parse_threads;
 
 /// A pair (row, col), as one clap value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +70,7 @@ pub struct SimulateArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Worker threads; one a core when not given. The files do not depend on it.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Say nothing on stderr but errors.
     #[arg(long, short)]
