@@ -16,4 +16,5 @@ pub mod progress;
 pub mod report;
 pub mod request;
 pub mod rings;
+mod room;
 pub mod simulate;

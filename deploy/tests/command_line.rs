@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
 
+#[cfg(target_os = "linux")]
+#[path = "command_line/hostile_files.rs"]
+mod hostile_files;
 #[path = "command_line/interrupt.rs"]
 mod interrupt;
 #[path = "command_line/program.rs"]
@@ -38,6 +41,22 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
         assert!(!stderr(&output).is_empty());
     }
+}
+
+#[test]
+fn a_number_of_threads_that_no_machine_has_is_refused_with_what_is_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let out = out.to_str().unwrap();
+    for command in [&["run", "x_master.h5"][..], &["simulate"]] {
+        for got in ["0", "1025", "1000000", "99999999999999999999", "-1", "two"] {
+            let output = sideband(&[command, &["--out", out, &format!("--threads={got}")]].concat());
+            let text = stderr(&output);
+            assert_eq!(code(&output), 2, "{command:?} {got}: {text}");
+            assert!(text.contains(&format!("got '{got}', expected 1 to 1024 threads")), "{text}");
+        }
+    }
+    assert!(!std::path::Path::new(out).exists());
 }
 
 #[test]

@@ -8,11 +8,12 @@ use kernels::types::{
 };
 
 use crate::optics::{SCAN_STEPS_NM, SEMI_ANGLES_MRAD, meant};
+use crate::request::check_threads;
 
 use super::args::{SimulateArgs, SpecimenName};
 use super::specimen::{
-    Extent, STO_CELL_M, Specimen, film_thickness_m, gold_on_carbon, read_phase_map, strontium_titanate,
-    test_chart,
+    Extent, MOST_PHASE_RAD, STO_CELL_M, Specimen, film_thickness_m, gold_on_carbon, read_phase_map,
+    strontium_titanate, test_chart,
 };
 use super::wave::Stack;
 
@@ -50,15 +51,15 @@ impl Settings {
         positive("--detector-sampling-mrad", args.detector_sampling_mrad, 100.0)?;
         positive("--electrons-per-frame", args.electrons_per_frame, 1e9)?;
         ensure!(
-            args.rotation_deg.is_finite(),
-            "--rotation-deg: got {}, expected a number",
+            (-360.0..=360.0).contains(&args.rotation_deg),
+            "--rotation-deg: got {:e}, expected -360 to 360",
             args.rotation_deg
         );
         let DetectorShape { rows, cols } = args.detector_shape;
         ensure!(rows.max(cols) <= 8192, "--detector-shape: got {rows}x{cols}, expected at most 8192 a side");
         let positions = args.scan_shape.positions();
         ensure!(positions <= 1 << 30, "--scan-shape: got {positions} positions, expected at most 2^30");
-        ensure!(args.threads != Some(0), "--threads: got 0, expected at least 1");
+        check_threads(args.threads)?;
         if let Some(samples) = args.pixel_samples {
             ensure!((1..=16).contains(&samples), "--pixel-samples: got {samples}, expected 1 to 16");
         }
@@ -210,10 +211,13 @@ fn optics(args: &SimulateArgs) -> anyhow::Result<Optics> {
 fn specimen_choice(args: &SimulateArgs) -> anyhow::Result<SpecimenChoice> {
     let Some(path) = &args.phase_map else { return Ok(SpecimenChoice::Named(args.specimen)) };
     let pixel_nm = args.phase_map_pixel_nm.context("--phase-map: expected --phase-map-pixel-nm too")?;
-    positive("--phase-map-pixel-nm", pixel_nm, 1e6)?;
     ensure!(
-        args.phase_map_white_rad.is_finite(),
-        "--phase-map-white-rad: got {}, expected a number",
+        (1e-6..=1e6).contains(&pixel_nm),
+        "--phase-map-pixel-nm: got {pixel_nm:e} nm, expected 0.000001 to 1000000 nm"
+    );
+    ensure!(
+        args.phase_map_white_rad.abs() <= MOST_PHASE_RAD,
+        "--phase-map-white-rad: got {:e} rad, expected {MOST_PHASE_RAD} rad at most, either sign",
         args.phase_map_white_rad
     );
     Ok(SpecimenChoice::Map {
@@ -262,6 +266,21 @@ mod tests {
         assert!(refused(|args| args.electrons_per_frame = f64::NAN).contains("--electrons-per-frame"));
         assert!(refused(|args| args.scan_step_nm = 2.4e-11).contains("did you mean 0.024 nm?"));
         assert!(refused(|args| args.semi_angle_mrad = 0.025).contains("did you mean 25 mrad?"));
+        assert!(refused(|args| args.threads = Some(0)).contains("--threads: got 0, expected 1 to 1024"));
+        assert!(refused(|args| args.threads = Some(1025)).contains("--threads: got 1025"));
+        assert!(refused(|args| args.rotation_deg = 1e300).contains("--rotation-deg: got 1e300"));
+        for absurd_nm in [0.0, 1e-300, 1e7, f64::NAN] {
+            let mut args = SimulateArgs::demo("unused".into());
+            (args.phase_map, args.phase_map_pixel_nm) = (Some("map.npy".into()), Some(absurd_nm));
+            let refused = Settings::from_args(&args).unwrap_err().to_string();
+            assert!(
+                refused.contains("--phase-map-pixel-nm: got") && refused.contains("1000000"),
+                "{refused}"
+            );
+            (args.phase_map_pixel_nm, args.phase_map_white_rad) = (Some(0.01), absurd_nm + 1e9);
+            let refused = Settings::from_args(&args).unwrap_err().to_string();
+            assert!(refused.contains("--phase-map-white-rad: got"), "{refused}");
+        }
         assert!(refused(|args| args.slices = Some(0)).contains("--slices"));
         assert!(refused(|args| args.dead_pixels = 5000).contains("--dead-pixels"));
         assert!(refused(|args| args.aberrations = vec![optics_term(); 2]).contains("C30 twice"));

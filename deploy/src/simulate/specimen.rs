@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use charts::test_chart;
 pub(super) use crystal::{CELL_M as STO_CELL_M, strontium_titanate};
 pub(super) use film::{gold_on_carbon, total_thickness_m as film_thickness_m};
-pub(super) use phase_map::read_phase_map;
+pub(super) use phase_map::{MOST_PHASE_RAD, read_phase_map};
 
 use super::elements::{PhaseGaussian, Species, phase_gaussians};
 
