@@ -1,15 +1,15 @@
 //! The command line: what is asked, and with which exit code it ends.
 //!
-//! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted, with partial
-//! results saved if there were any.
+//! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted by Ctrl-C, 143 by
+//! SIGTERM, 129 by SIGHUP, with partial results saved if there were any.
 
-mod ctrl_c;
 mod demo;
 mod doctor;
 mod inspect;
 mod optics_args;
 mod run;
 mod run_args;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -26,8 +26,7 @@ pub use optics_args::OpticsArgs;
 pub use run_args::RunArgs;
 
 const ABOUT: &str = "From the counts of a DECTRIS detector to a single-sideband ptychography phase image";
-const EXIT_CODES: &str =
-    "Exit codes: 0 done, 1 failed, 2 wrong or missing flags, 130 interrupted (partial results saved).";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong or missing flags, 130 interrupted, 143 by SIGTERM (partial results saved).";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -69,11 +68,11 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match dispatch(cli.command) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Interrupted) => ExitCode::from(130),
+        Ok(Ending::Interrupted) => ExitCode::from(signals::exit_code()),
         Ok(Ending::NoPhase) => ExitCode::FAILURE,
         Err(error) if error.is::<Interrupted>() => {
             tell(&error.to_string());
-            ExitCode::from(130)
+            ExitCode::from(signals::exit_code())
         }
         Err(error) => {
             tell(&format!("error: {}", described(&error)));
@@ -109,12 +108,12 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Simulate(args) => {
-            let truth = crate::simulate::run(&args, &ctrl_c::stop_on_ctrl_c()?)?;
+            let truth = crate::simulate::run(&args, &signals::stop_on_signal()?)?;
             say(&truth.master.display().to_string())?;
             Ok(Ending::Done)
         }
         Command::Demo(args) => demo::demo(&args),
-        Command::Run(args) => run::run(&args.request(ctrl_c::stop_on_ctrl_c()?)?),
+        Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),
     }
 }
 

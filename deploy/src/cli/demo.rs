@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Ending, ctrl_c, run, tell};
+use super::{Ending, run, signals, tell};
 use crate::demo::{prepare, run_command};
 
 /// What `sideband demo` takes.
@@ -23,7 +23,7 @@ pub struct DemoArgs {
 /// # Errors
 /// Those of the simulation and of the run.
 pub(super) fn demo(args: &DemoArgs) -> anyhow::Result<Ending> {
-    let (_, request) = prepare(&args.out, args.quiet, ctrl_c::stop_on_ctrl_c()?)?;
+    let (_, request) = prepare(&args.out, args.quiet, signals::stop_on_signal()?)?;
     if !args.quiet {
         let program = std::env::args_os().next().map_or_else(|| "sideband".into(), PathBuf::from);
         tell(&format!("simulated; the same run by hand: {}", run_command(&program, &request)));

@@ -1,4 +1,4 @@
-//! Ctrl-C at the built program: an end in good order, and at once when it comes twice.
+//! Ctrl-C and its like at the built program: an end in good order, and at once when it comes twice.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,11 @@ struct Running {
 
 impl Running {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sideband"))
+        Self::started(&mut Command::new(env!("CARGO_BIN_EXE_sideband")), args)
+    }
+
+    fn started(command: &mut Command, args: &[&str]) -> Self {
+        let mut child = command
             .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -91,9 +95,13 @@ impl Running {
     }
 
     fn ctrl_c(&self) {
+        self.signal(libc::SIGINT);
+    }
+
+    fn signal(&self, signal: i32) {
         let pid = libc::pid_t::try_from(self.child.id()).unwrap();
         // SAFETY: the child has not been waited for, so the number is still its own.
-        assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
     }
 
     /// Waits for the end: exit code and stdout.
@@ -126,6 +134,62 @@ fn ctrl_c_in_the_middle_of_a_run_saves_what_has_come_and_names_it_partial() {
     let lit = Array::read(&dir.path().join("frame_sum.npy")).u64();
     assert!(lit.iter().enumerate().all(|(at, &sum)| (sum > 0) == ((at as u64) < received)));
     assert!(dir.path().join("phase.png").is_file());
+}
+
+/// SIGTERM, what batch systems and service managers end a program with, once lost everything that had come.
+#[test]
+fn other_signals_that_ask_for_an_end_save_as_ctrl_c_does_and_may_come_twice() {
+    for (signal, expected) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = Running::run(dir.path());
+        run.wait_for("of 65536 frames");
+        run.signal(signal);
+        run.wait_for("stopping in good order");
+        run.signal(signal);
+        let (code, stdout) = run.end();
+        assert_eq!(code, expected, "{stdout}");
+        let report = result(dir.path());
+        assert_eq!((&report["status"], &report["interrupted"]), (&"partial".into(), &true.into()));
+        let received = report["frames"]["received"].as_u64().unwrap();
+        assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames")), "{stdout}");
+        assert!(dir.path().join("phase.png").is_file());
+    }
+}
+
+#[test]
+fn ctrl_c_after_a_sigterm_ends_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut run = Running::run(dir.path());
+    run.wait_for("of 65536 frames");
+    run.signal(libc::SIGTERM);
+    run.wait_for("again Ctrl-C ends at once");
+    run.ctrl_c();
+    assert_eq!(run.end().0, 143);
+    assert!(!dir.path().join("result.json").exists());
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_no_run_under_nohup() {
+    let dir = tempfile::tempdir().unwrap();
+    let simulate = ["simulate", "--scan-shape=32x32", "--threads=1", "--out", dir.path().to_str().unwrap()];
+    let mut simulation =
+        Running::started(Command::new("nohup").arg(env!("CARGO_BIN_EXE_sideband")), &simulate);
+    simulation.wait_for("of 1024 frames");
+    simulation.signal(libc::SIGHUP);
+    assert_eq!(simulation.end().0, 0);
+}
+
+#[test]
+fn a_sigterm_ends_a_simulation_and_leaves_no_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("new");
+    let mut simulation =
+        Running::start(&["simulate", "--out", out.to_str().unwrap(), "--scan-shape=1024x1024"]);
+    simulation.wait_for("of 1048576 frames");
+    simulation.signal(libc::SIGTERM);
+    simulation.wait_for("interrupted after");
+    assert_eq!(simulation.end(), (143, String::new()));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
