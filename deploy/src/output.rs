@@ -30,7 +30,7 @@ pub fn write_image(dir: &Path, image: &Image) -> anyhow::Result<[PendingFile; 3]
     let stem = image.quantity().stem();
     let [npy, tiff, png] = EXTENSIONS.map(|extension| dir.join(format!("{stem}.{extension}")));
     Ok([
-        PendingFile::write(&npy, &image.npy())?,
+        PendingFile::write(&npy, &image.npy().with_context(|| format!("{stem}.npy"))?)?,
         PendingFile::write(&tiff, &tiff_bytes(image).with_context(|| format!("{stem}.tiff"))?)?,
         PendingFile::write(&png, &picture_png(image).with_context(|| format!("{stem}.png"))?)?,
     ])

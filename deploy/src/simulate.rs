@@ -38,6 +38,7 @@ pub use truth::{MadeWith, Truth};
 use crate::output::{npy_bytes, write_atomically};
 use crate::progress::{Progress, Voice};
 use crate::request::StopFlag;
+use crate::room::gathered;
 use bad_pixels::BadPixels;
 use geometry::{Geometry, GeometryRequest};
 use produce::{Exposure, write_frames};
@@ -134,7 +135,7 @@ fn prepare(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<(Beam, Sp
     })?;
     let plan = MapPlan::new(&geometry, settings.num_slices)?;
     let specimen = settings.build_specimen(args, plan.extent(&geometry))?;
-    let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices);
+    let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices)?;
     Ok((Beam::new(&settings.optics, geometry, transmission, settings.stack), specimen))
 }
 
@@ -164,8 +165,9 @@ fn files(args: &SimulateArgs, settings: &Settings, bad: &BadPixels) -> Filewrite
 
 /// `truth_phase.npy`: f64 radians, `[scan_row][scan_col]`, projected along the beam of the untilted specimen.
 fn write_truth_phase(folder: &Path, geometry: &Geometry, specimen: &Specimen) -> anyhow::Result<()> {
-    let positions: Vec<_> = (0..geometry.scan.positions()).map(|frame| geometry.position_m(frame)).collect();
-    let phase = specimen.projected_phase(&positions);
+    let what = "the true phase";
+    let positions = (0..geometry.scan.positions()).map(|frame| geometry.position_m(frame));
+    let phase = specimen.projected_phase(&gathered(positions, what)?)?;
     let shape = [geometry.scan.rows, geometry.scan.cols];
-    write_atomically(&folder.join("truth_phase.npy"), &npy_bytes(&phase, &shape))
+    write_atomically(&folder.join("truth_phase.npy"), &npy_bytes(&phase, &shape).context(what)?)
 }

@@ -6,6 +6,7 @@ use anyhow::ensure;
 use kernels::types::{DetectorShape, Milliradians, Nanometres, ScanShape};
 
 use super::npy::npy_bytes;
+use crate::room::gathered;
 
 /// What an image shows. Each has its file name, its unit and its way to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +138,15 @@ impl Values {
     }
 
     /// The values rounded to double precision, for pictures.
-    pub(crate) fn to_f64(&self) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// The memory for them cannot be had.
+    pub(crate) fn to_f64(&self) -> anyhow::Result<Vec<f64>> {
+        let what = "the values of a picture";
         match self {
-            Self::F32(values) => values.iter().map(|&value| value.into()).collect(),
-            Self::F64(values) => values.clone(),
-            Self::U64(values) => values.iter().map(|&value| value as f64).collect(),
+            Self::F32(values) => gathered(values.iter().map(|&value| value.into()), what),
+            Self::F64(values) => gathered(values.iter().copied(), what),
+            Self::U64(values) => gathered(values.iter().map(|&value| value as f64), what),
         }
     }
 }
@@ -243,8 +248,11 @@ impl Image {
     }
 
     /// The values as a picture shows them: NaN where there is no frame.
-    pub(crate) fn values_seen(&self) -> Vec<f64> {
-        let mut values = self.values.to_f64();
+    ///
+    /// # Errors
+    /// The memory for them cannot be had.
+    pub(crate) fn values_seen(&self) -> anyhow::Result<Vec<f64>> {
+        let mut values = self.values.to_f64()?;
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(values.len());
         let runs: Vec<_> = self.missing.iter().map(|run| place(run.start)..place(run.end)).collect();
         for run in runs {
@@ -252,7 +260,7 @@ impl Image {
                 values.fill(f64::NAN);
             }
         }
-        values
+        Ok(values)
     }
 
     /// What it shows.
@@ -276,7 +284,10 @@ impl Image {
     }
 
     /// The bytes of its `.npy` file.
-    pub fn npy(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// The memory for them cannot be had.
+    pub fn npy(&self) -> anyhow::Result<Vec<u8>> {
         match &self.values {
             Values::F32(values) => npy_bytes(values, &self.shape),
             Values::F64(values) => npy_bytes(values, &self.shape),

@@ -2,6 +2,8 @@
 
 use num_complex::{Complex32, Complex64};
 
+use crate::room::room_for;
+
 /// A type numpy can hold.
 pub trait NpyElement: bytemuck::Pod {
     /// Kind and bytes, as in numpy's `descr` without the byte order: `f4`, `u8` (u64), `c8` (complex64).
@@ -29,9 +31,12 @@ impl NpyElement for Complex64 {
 
 /// The bytes of an `.npy` file holding `values`, row-major, of the given shape.
 ///
+/// # Errors
+/// The memory for them cannot be had.
+///
 /// # Panics
 /// When the shape does not have as many elements as `values`.
-pub fn npy_bytes<T: NpyElement>(values: &[T], shape: &[usize]) -> Vec<u8> {
+pub fn npy_bytes<T: NpyElement>(values: &[T], shape: &[usize]) -> anyhow::Result<Vec<u8>> {
     assert_eq!(values.len(), shape.iter().product::<usize>(), "one value an element of {shape:?}");
     let order = if cfg!(target_endian = "little") { '<' } else { '>' };
     let lengths: String = shape.iter().map(|length| format!("{length}, ")).collect();
@@ -42,12 +47,12 @@ pub fn npy_bytes<T: NpyElement>(values: &[T], shape: &[usize]) -> Vec<u8> {
     header.extend(std::iter::repeat_n(' ', padded - header.len() - 1));
     header.push('\n');
     let header_len = u16::try_from(header.len()).expect("a header of a few lengths is short");
-    let mut bytes = Vec::with_capacity(10 + header.len() + size_of_val(values));
+    let mut bytes = room_for(10 + header.len() + size_of_val(values), "an .npy file")?;
     bytes.extend_from_slice(b"\x93NUMPY\x01\x00");
     bytes.extend_from_slice(&header_len.to_le_bytes());
     bytes.extend_from_slice(header.as_bytes());
     bytes.extend_from_slice(bytemuck::cast_slice(values));
-    bytes
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -56,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_bytes_are_those_numpy_writes() {
-        let bytes = npy_bytes(&[1u64, 2, 3, u64::MAX, 5, 6], &[2, 3]);
+        let bytes = npy_bytes(&[1u64, 2, 3, u64::MAX, 5, 6], &[2, 3]).unwrap();
         assert_eq!(bytes.len(), 128 + 6 * 8);
         assert_eq!(&bytes[..10], b"\x93NUMPY\x01\x00\x76\x00");
         let header = std::str::from_utf8(&bytes[10..128]).unwrap();
@@ -70,9 +75,9 @@ mod tests {
 
     #[test]
     fn one_axis_no_element_and_complex_values_are_fine() {
-        assert!(npy_bytes::<f32>(&[], &[0, 4]).len().is_multiple_of(64));
-        assert_eq!(npy_bytes(&[Complex32::new(1.0, -2.0)], &[1]).len() % 64, 8);
-        let text = String::from_utf8_lossy(&npy_bytes(&[0.5f64; 3], &[3])).into_owned();
+        assert!(npy_bytes::<f32>(&[], &[0, 4]).unwrap().len().is_multiple_of(64));
+        assert_eq!(npy_bytes(&[Complex32::new(1.0, -2.0)], &[1]).unwrap().len() % 64, 8);
+        let text = String::from_utf8_lossy(&npy_bytes(&[0.5f64; 3], &[3]).unwrap()).into_owned();
         assert!(text.contains("'<f8'") && text.contains("(3, )"), "{text}");
     }
 }

@@ -20,13 +20,13 @@ use layout::Figure;
 /// are no number and positions without a frame are hatched, and do not count for the limits.
 ///
 /// # Errors
-/// The picture would be larger than a PNG can be.
+/// The picture would be larger than a PNG can be, or the memory for it cannot be had.
 pub fn picture_png(image: &Image) -> anyhow::Result<Vec<u8>> {
-    let values = image.values_seen();
+    let values = image.values_seen()?;
     let (map, scale) = ColourMap::of(image.quantity());
-    let contrast = Contrast::of(&values, scale);
+    let contrast = Contrast::of(&values, scale)?;
     let figure = Figure::new(image, map, contrast);
-    let canvas = figure.draw(&values);
+    let canvas = figure.draw(&values)?;
 
     let mut bytes = Vec::new();
     let mut encoder =

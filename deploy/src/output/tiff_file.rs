@@ -6,6 +6,7 @@ use tiff::encoder::{Rational, TiffEncoder, colortype};
 use tiff::tags::{ResolutionUnit, Tag};
 
 use super::{Image, Values};
+use crate::room::{gathered, room_for};
 
 /// The largest integer below which a 32-bit float holds every integer.
 const EXACT_BELOW: u64 = 1 << 24;
@@ -14,12 +15,12 @@ const EXACT_BELOW: u64 = 1 << 24;
 /// pixels a unit. Counts above 2^24 are rounded here, and the description says so; the `.npy` is exact.
 ///
 /// # Errors
-/// The image is larger than a TIFF can be (4 GiB).
+/// The image is larger than a TIFF can be (4 GiB), or the memory for it cannot be had.
 pub fn tiff_bytes(image: &Image) -> anyhow::Result<Vec<u8>> {
     let [rows, cols] = image.shape();
     let (pixel_size, unit) = image.axes().pixel_size();
-    let values = as_f32(image.values());
-    let mut bytes = Cursor::new(Vec::with_capacity(values.len() * 4 + 1024));
+    let values = as_f32(image.values())?;
+    let mut bytes = Cursor::new(room_for(values.len() * 4 + 1024, "a .tiff file")?);
     let mut encoder = TiffEncoder::new(&mut bytes)?;
     let mut page = encoder.new_image::<colortype::Gray32Float>(u32::try_from(cols)?, u32::try_from(rows)?)?;
     page.resolution_unit(ResolutionUnit::None);
@@ -62,11 +63,12 @@ fn imagej_unit(unit: &str) -> &str {
     if unit == "px" { "pixel" } else { unit }
 }
 
-fn as_f32(values: &Values) -> Vec<f32> {
+fn as_f32(values: &Values) -> anyhow::Result<Vec<f32>> {
+    let what = "the values of a .tiff file";
     match values {
-        Values::F32(values) => values.clone(),
-        Values::F64(values) => values.iter().map(|&value| value as f32).collect(),
-        Values::U64(values) => values.iter().map(|&value| value as f32).collect(),
+        Values::F32(values) => gathered(values.iter().copied(), what),
+        Values::F64(values) => gathered(values.iter().map(|&value| value as f32), what),
+        Values::U64(values) => gathered(values.iter().map(|&value| value as f32), what),
     }
 }
 

@@ -4,10 +4,20 @@ use rayon::prelude::*;
 use rustfft::num_complex::Complex32;
 use rustfft::{FftDirection, FftPlanner};
 
+use crate::room::filled;
+
 /// Transforms a `[rows][cols]` map in place, unnormalised. The sum order does not depend on the threads.
-pub(super) fn transform_map(map: &mut Vec<Complex32>, rows: usize, cols: usize, direction: FftDirection) {
+///
+/// # Errors
+/// The memory for another map cannot be had.
+pub(super) fn transform_map(
+    map: &mut Vec<Complex32>,
+    rows: usize,
+    cols: usize,
+    direction: FftDirection,
+) -> anyhow::Result<()> {
     let mut planner = FftPlanner::new();
-    let mut other = vec![Complex32::default(); map.len()];
+    let mut other = filled(Complex32::default(), map.len(), "the transform of the specimen")?;
     for (length, breadth) in [(cols, rows), (rows, cols)] {
         let plan = planner.plan_fft(length, direction);
         map.par_chunks_mut(length).for_each_init(
@@ -17,6 +27,7 @@ pub(super) fn transform_map(map: &mut Vec<Complex32>, rows: usize, cols: usize, 
         transpose(map, &mut other, breadth, length);
         std::mem::swap(map, &mut other);
     }
+    Ok(())
 }
 
 /// Writes `[rows][cols]` as `[cols][rows]`.
@@ -83,7 +94,7 @@ mod tests {
         let value =
             |index: usize| Complex32::new((index * 7 % 13) as f32 - 6.0, (index * 5 % 11) as f32 - 5.0);
         let mut map: Vec<_> = (0..rows * cols).map(value).collect();
-        transform_map(&mut map, rows, cols, FftDirection::Forward);
+        transform_map(&mut map, rows, cols, FftDirection::Forward).unwrap();
         for (row, col) in [(0, 0), (3, 7), (23, 19)] {
             let sum: rustfft::num_complex::Complex64 = (0..rows * cols)
                 .map(|index| {

@@ -15,6 +15,7 @@ use super::truth::Totals;
 use super::wave::{Beam, Scratch};
 use crate::progress::Progress;
 use crate::request::{Interrupted, StopFlag};
+use crate::room::filled;
 
 /// What turns a wave into counts.
 pub(super) struct Exposure<'a> {
@@ -71,7 +72,7 @@ pub(super) fn write_frames<T: Count>(
             .context("no thread for the writer")?;
         let made = make_batches::<T>(exposure, sender);
         match written.join() {
-            Ok(outcome) => anyhow::Ok((outcome?, made)),
+            Ok(outcome) => anyhow::Ok((outcome?, made?)),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })?;
@@ -83,44 +84,51 @@ pub(super) fn write_frames<T: Count>(
 }
 
 /// Makes frames until all are made, the stop flag is raised, or the writer has failed; returns how many were made.
-fn make_batches<T: Count>(exposure: &Exposure<'_>, sender: SyncSender<Vec<Compressed>>) -> usize {
+///
+/// # Errors
+/// The memory for a thread cannot be had.
+fn make_batches<T: Count>(
+    exposure: &Exposure<'_>,
+    sender: SyncSender<Vec<Compressed>>,
+) -> anyhow::Result<usize> {
     let frames = exposure.beam.geometry().scan.positions();
     let batch = rayon::current_num_threads() * BATCH_PER_THREAD;
     let mask = exposure.bad.mask();
     let desks = Mutex::new(Vec::new());
     for first in (0..frames).step_by(batch) {
-        let made: Option<Vec<Compressed>> = (first..frames.min(first + batch))
+        let made: anyhow::Result<Vec<Option<Compressed>>> = (first..frames.min(first + batch))
             .into_par_iter()
             .map(|frame| {
                 if exposure.stop.is_raised() {
-                    return None; // the others of this batch need not be finished
+                    return Ok(None); // the others of this batch need not be finished
                 }
                 let waiting = desks.lock().ok().and_then(|mut desks| desks.pop());
-                let mut desk = waiting.unwrap_or_else(|| Desk::<T>::new(exposure.beam));
+                let mut desk = waiting.map_or_else(|| Desk::<T>::new(exposure.beam), Ok)?;
                 let compressed = desk.expose(exposure, frame, &mask);
                 if let Ok(mut desks) = desks.lock() {
                     desks.push(desk);
                 }
-                Some(compressed)
+                Ok(Some(compressed))
             })
             .collect();
-        let Some(made) = made else { return first };
+        let Some(made) = made?.into_iter().collect::<Option<Vec<_>>>() else { return Ok(first) };
         if sender.send(made).is_err() {
-            return first; // the writer failed and says why
+            return Ok(first); // the writer failed and says why
         }
     }
-    frames
+    Ok(frames)
 }
 
 impl<T: Count> Desk<T> {
-    fn new(beam: &Beam) -> Self {
+    fn new(beam: &Beam) -> anyhow::Result<Self> {
         let pixels = beam.geometry().detector.pixels();
-        Self {
-            wave: beam.scratch(),
-            means: vec![0.0; pixels],
-            drawn: vec![0; pixels],
-            counts: vec![T::default(); pixels],
-        }
+        let what = "the counts of a frame";
+        Ok(Self {
+            wave: beam.scratch()?,
+            means: filled(0.0, pixels, what)?,
+            drawn: filled(0, pixels, what)?,
+            counts: filled(T::default(), pixels, what)?,
+        })
     }
 
     fn expose(&mut self, exposure: &Exposure<'_>, frame: usize, mask: &[u32]) -> Compressed {

@@ -16,6 +16,7 @@ pub(super) use film::{gold_on_carbon, total_thickness_m as film_thickness_m};
 pub(super) use phase_map::{MOST_PHASE_RAD, read_phase_map};
 
 use super::elements::{PhaseGaussian, Species, phase_gaussians};
+use crate::room::filled;
 
 /// An atom; metres, the depth counted from where the beam enters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,16 +81,18 @@ impl Specimen {
     }
 
     /// The phase of the whole thickness, projected along the beam of an untilted specimen, at the positions \[m\].
-    pub(super) fn projected_phase(&self, positions: &[[f64; 2]]) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// The memory for it cannot be had.
+    pub(super) fn projected_phase(&self, positions: &[[f64; 2]]) -> anyhow::Result<Vec<f64>> {
         use rayon::prelude::*;
         let cells = Cells::new(self);
-        positions
-            .par_iter()
-            .map(|&[row, col]| {
-                let smooth = self.smooth.as_ref().map_or(0.0, |phase| phase(row, col));
-                smooth + cells.phase(self, row, col)
-            })
-            .collect()
+        let mut phases = filled(0.0, positions.len(), "the projected phase")?;
+        phases.par_iter_mut().zip(positions).for_each(|(value, &[row, col])| {
+            let smooth = self.smooth.as_ref().map_or(0.0, |phase| phase(row, col));
+            *value = smooth + cells.phase(self, row, col);
+        });
+        Ok(phases)
     }
 }
 

@@ -10,7 +10,8 @@ use rustfft::num_complex::Complex32;
 
 use super::fourier::transform_map;
 use super::geometry::{Geometry, transform_size};
-use super::specimen::{Atom, Extent, Specimen};
+use super::specimen::{Atom, Extent, SmoothPhase, Specimen};
+use crate::room::filled;
 
 /// The maps of all slices.
 pub(super) struct Transmission {
@@ -83,26 +84,35 @@ impl MapPlan {
 
 impl Transmission {
     /// Lays out the specimen in `num_slices` slices.
-    pub(super) fn new(specimen: &Specimen, geometry: &Geometry, plan: MapPlan, num_slices: usize) -> Self {
+    ///
+    /// # Errors
+    /// The memory for a map cannot be had.
+    pub(super) fn new(
+        specimen: &Specimen,
+        geometry: &Geometry,
+        plan: MapPlan,
+        num_slices: usize,
+    ) -> anyhow::Result<Self> {
         let mut by_slice: Vec<Vec<Atom>> = vec![Vec::new(); num_slices];
         for atom in &specimen.atoms {
             let [row_m, col_m] = geometry.detector_from_scan([atom.row_m, atom.col_m]);
             let slice = specimen.slice_of(atom.depth_m, num_slices);
             by_slice[slice].push(Atom { row_m, col_m, ..*atom });
         }
-        let smooth = specimen.smooth.as_ref().map(|_| smooth_phase(specimen, geometry, plan));
+        let smooth =
+            specimen.smooth.as_ref().map(|smooth| smooth_phase(smooth, geometry, plan)).transpose()?;
         let share = 1.0 / num_slices as f32;
         let slices = by_slice
             .into_iter()
             .map(|atoms| {
-                let mut phase = atomic_phase(specimen, &atoms, geometry, plan);
+                let mut phase = atomic_phase(specimen, &atoms, geometry, plan)?;
                 if let Some(smooth) = &smooth {
                     phase.iter_mut().zip(smooth).for_each(|(phase, smooth)| *phase += smooth * share);
                 }
                 band_limited(&phase, geometry, plan)
             })
-            .collect();
-        Self { shape: plan.shape, origin: plan.origin, slices }
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { shape: plan.shape, origin: plan.origin, slices })
     }
 
     /// Row and column of the map where a window of the grid starts whose middle lies `steps` from the middle of the scan.
@@ -117,10 +127,9 @@ fn place(geometry: &Geometry, plan: MapPlan, axis: usize, index: usize) -> f64 {
     (plan.origin[axis] as f64 + index as f64 / FINER as f64) * geometry.axes[axis].step_m
 }
 
-fn smooth_phase(specimen: &Specimen, geometry: &Geometry, plan: MapPlan) -> Vec<f32> {
+fn smooth_phase(smooth: &SmoothPhase, geometry: &Geometry, plan: MapPlan) -> anyhow::Result<Vec<f32>> {
     let cols = plan.shape[1] * FINER;
-    let mut phase = vec![0.0_f32; plan.shape[0] * FINER * cols];
-    let Some(smooth) = &specimen.smooth else { return phase };
+    let mut phase = filled(0.0_f32, plan.shape[0] * FINER * cols, "the phase of the specimen")?;
     phase.par_chunks_mut(cols).enumerate().for_each(|(row, line)| {
         let row_m = place(geometry, plan, 0, row);
         for (col, value) in line.iter_mut().enumerate() {
@@ -128,16 +137,21 @@ fn smooth_phase(specimen: &Specimen, geometry: &Geometry, plan: MapPlan) -> Vec<
             *value = smooth(row_m, col_m) as f32;
         }
     });
-    phase
+    Ok(phase)
 }
 
 /// Sums the atoms, given in the detector's frame, Gaussian by Gaussian: each is a product of a row and a column factor.
-fn atomic_phase(specimen: &Specimen, atoms: &[Atom], geometry: &Geometry, plan: MapPlan) -> Vec<f32> {
+fn atomic_phase(
+    specimen: &Specimen,
+    atoms: &[Atom],
+    geometry: &Geometry,
+    plan: MapPlan,
+) -> anyhow::Result<Vec<f32>> {
     const BAND: usize = 32;
     let [rows, cols] = plan.shape.map(|samples| samples * FINER);
     let step = [0, 1].map(|axis| geometry.axes[axis].step_m / FINER as f64);
     let start = [0, 1].map(|axis| place(geometry, plan, axis, 0));
-    let mut phase = vec![0.0_f32; rows * cols];
+    let mut phase = filled(0.0_f32, rows * cols, "the phase of the atoms")?;
     // Samples within `reach` of a centre along an axis, as a range clipped to `first..end`.
     let range = |axis: usize, centre_m: f64, reach_m: f64, first: usize, end: usize| {
         let index = |at_m: f64| ((at_m - start[axis]) / step[axis]).clamp(first as f64, end as f64);
@@ -168,22 +182,23 @@ fn atomic_phase(specimen: &Specimen, atoms: &[Atom], geometry: &Geometry, plan: 
             }
         }
     });
-    phase
+    Ok(phase)
 }
 
 /// exp(i phase) on the finer map, limited to the band, on the grid's step.
-fn band_limited(phase: &[f32], geometry: &Geometry, plan: MapPlan) -> Vec<Complex32> {
+fn band_limited(phase: &[f32], geometry: &Geometry, plan: MapPlan) -> anyhow::Result<Vec<Complex32>> {
     let [rows, cols] = plan.shape;
-    let mut fine: Vec<Complex32> =
-        phase.par_iter().map(|&phase| Complex32::new(phase.cos(), phase.sin())).collect();
-    transform_map(&mut fine, rows * FINER, cols * FINER, FftDirection::Forward);
+    let mut fine = filled(Complex32::default(), phase.len(), "what the specimen does to the wave")?;
+    let pairs = fine.par_iter_mut().zip(phase);
+    pairs.for_each(|(factor, &phase)| *factor = Complex32::new(phase.cos(), phase.sin()));
+    transform_map(&mut fine, rows * FINER, cols * FINER, FftDirection::Forward)?;
     // Angle a map frequency scatters by: wavelength / (samples step).
     let pitch =
         [0, 1].map(|axis| geometry.wavelength_m / (plan.shape[axis] as f64 * geometry.axes[axis].step_m));
     let signed =
         |index: usize, size: usize| if index < size / 2 { index as i64 } else { index as i64 - size as i64 };
     let scale = 1.0 / (rows * FINER * cols * FINER) as f32;
-    let mut map = vec![Complex32::default(); rows * cols];
+    let mut map = filled(Complex32::default(), rows * cols, "a map of the specimen")?;
     map.par_chunks_mut(cols).enumerate().for_each(|(row, line)| {
         let row = signed(row, rows);
         let fine_row = row.rem_euclid((rows * FINER) as i64) as usize;
@@ -195,6 +210,6 @@ fn band_limited(phase: &[f32], geometry: &Geometry, plan: MapPlan) -> Vec<Comple
             }
         }
     });
-    transform_map(&mut map, rows, cols, FftDirection::Inverse);
-    map
+    transform_map(&mut map, rows, cols, FftDirection::Inverse)?;
+    Ok(map)
 }

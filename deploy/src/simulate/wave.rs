@@ -15,6 +15,7 @@ use rustfft::{Fft, FftPlanner};
 use super::fourier::{columns_to_lines, lines_to_columns};
 use super::geometry::Geometry;
 use super::transmission::Transmission;
+use crate::room::filled;
 
 /// Everything frames share.
 pub(super) struct Beam {
@@ -144,18 +145,24 @@ impl Beam {
         [0, 1].map(|axis| self.transmission.shape[axis] as f64 * self.geometry.axes[axis].step_m)
     }
 
-    pub(super) fn scratch(&self) -> Scratch {
+    /// Memory for one thread.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub(super) fn scratch(&self) -> anyhow::Result<Scratch> {
         let [rows, cols] = [0, 1].map(|axis| self.geometry.axes[axis].size);
         let between = self.between.as_ref().map_or(0, |between| between.cols.len());
         let lines = self.aperture_cols.len().max(self.detector_cols.len()).max(between);
         let zero = Complex32::default();
-        Scratch {
-            wave: vec![zero; rows * cols],
-            columns: vec![zero; lines * rows],
-            transform: vec![zero; self.row_plans.scratch_len().max(self.col_plans.scratch_len())],
-            row_ramp: vec![zero; rows],
-            turned: vec![0.0; self.geometry.detector.pixels()],
-        }
+        let what = "the wave of a frame";
+        let transform = self.row_plans.scratch_len().max(self.col_plans.scratch_len());
+        Ok(Scratch {
+            wave: filled(zero, rows * cols, what)?,
+            columns: filled(zero, lines * rows, what)?,
+            transform: filled(zero, transform, what)?,
+            row_ramp: filled(zero, rows, what)?,
+            turned: filled(0.0, self.geometry.detector.pixels(), what)?,
+        })
     }
 
     /// Fraction of the beam's electrons that each pixel collects, `[det_row][det_col]`, at scan position `frame`.

@@ -1,5 +1,7 @@
 //! A white RGB page and the two things drawn on it: rectangles and strokes.
 
+use crate::room::filled;
+
 /// Red, green, blue.
 pub(super) type Rgb = [u8; 3];
 
@@ -12,8 +14,11 @@ pub(super) struct Canvas {
 
 impl Canvas {
     /// A white page.
-    pub(super) fn white(width: usize, height: usize) -> Self {
-        Self { width, height, rgb: vec![255; width * height * 3] }
+    ///
+    /// # Errors
+    /// The memory for it cannot be had.
+    pub(super) fn white(width: usize, height: usize) -> anyhow::Result<Self> {
+        Ok(Self { width, height, rgb: filled(255, width * height * 3, "the page of a picture")? })
     }
 
     pub(super) fn width(&self) -> usize {

@@ -1,5 +1,7 @@
 //! Which value is black and which is white.
 
+use crate::room::room_for;
+
 /// Below this share of the values the colour map is cut off, and above one minus it.
 const CUT: f64 = 0.002;
 
@@ -29,11 +31,15 @@ pub struct Contrast {
 
 impl Contrast {
     /// Limits from the 0.2nd and 99.8th percentile of the finite values; widened where they coincide.
-    pub fn of(values: &[f64], scale: Scale) -> Self {
-        let mut finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    ///
+    /// # Errors
+    /// The memory to sort them in cannot be had.
+    pub fn of(values: &[f64], scale: Scale) -> anyhow::Result<Self> {
+        let mut finite = room_for(values.len(), "the values of a picture, sorted")?;
+        finite.extend(values.iter().copied().filter(|value| value.is_finite()));
         let num_finite = finite.len();
         if finite.is_empty() {
-            return Self { low: 0.0, high: 1.0, scale, num_finite };
+            return Ok(Self { low: 0.0, high: 1.0, scale, num_finite });
         }
         finite.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| finite[((num_finite - 1) as f64 * share).round() as usize];
@@ -47,7 +53,7 @@ impl Contrast {
             let room = (low.abs() * 1e-3).max(f64::MIN_POSITIVE.sqrt());
             (low, high) = (low - room, high + room);
         }
-        Self { low, high, scale, num_finite }
+        Ok(Self { low, high, scale, num_finite })
     }
 
     /// Where a value lies on the colour bar, 0 to 1; none when it is no number.
@@ -92,7 +98,7 @@ mod tests {
         values[17] = 1e9;
         values[18] = f64::NAN;
         values[19] = f64::NEG_INFINITY;
-        let contrast = Contrast::of(&values, Scale::Linear);
+        let contrast = Contrast::of(&values, Scale::Linear).unwrap();
         assert_eq!(contrast.num_finite, 9_998);
         assert!((contrast.low - 0.2).abs() < 0.05 && (contrast.high - 99.8).abs() < 0.05, "{contrast:?}");
         assert_eq!((contrast.place(1e9), contrast.place(f64::NAN)), (Some(1.0), None));
@@ -101,23 +107,23 @@ mod tests {
     #[test]
     fn equal_values_lie_in_the_middle_and_none_is_fine() {
         for value in [0.0, -3.0, 1e12] {
-            let place = Contrast::of(&[value; 9], Scale::Linear).place(value).unwrap();
+            let place = Contrast::of(&[value; 9], Scale::Linear).unwrap().place(value).unwrap();
             assert!((place - 0.5).abs() < 1e-3, "{value}: {place}");
         }
-        let nothing = Contrast::of(&[f64::NAN], Scale::SquareRoot);
+        let nothing = Contrast::of(&[f64::NAN], Scale::SquareRoot).unwrap();
         assert_eq!((nothing.num_finite, nothing.low, nothing.high), (0, 0.0, 1.0));
     }
 
     #[test]
     fn the_median_is_the_middle_of_a_signed_scale() {
-        let contrast = Contrast::of(&[95.0, 95.1, 95.2, 97.0], Scale::AboutMedian);
+        let contrast = Contrast::of(&[95.0, 95.1, 95.2, 97.0], Scale::AboutMedian).unwrap();
         assert!((contrast.place(95.2).unwrap() - 0.5).abs() < 1e-9, "{contrast:?}");
     }
 
     #[test]
     fn place_and_value_are_inverse() {
         for scale in [Scale::Linear, Scale::SquareRoot, Scale::AboutMedian] {
-            let contrast = Contrast::of(&[-1.0, 0.0, 4.0], scale);
+            let contrast = Contrast::of(&[-1.0, 0.0, 4.0], scale).unwrap();
             for place in [0.0, 0.25, 0.5, 1.0] {
                 assert!((contrast.place(contrast.value_at(place)).unwrap() - place).abs() < 1e-12);
             }

@@ -105,7 +105,10 @@ impl<'a> Figure<'a> {
     }
 
     /// Draws the page; `values` are those of the image.
-    pub(super) fn draw(&self, values: &[f64]) -> Canvas {
+    ///
+    /// # Errors
+    /// The memory for the page cannot be had.
+    pub(super) fn draw(&self, values: &[f64]) -> anyhow::Result<Canvas> {
         let [rows, cols] = self.image.shape();
         let (image_width, image_height) = (cols * self.magnification, rows * self.magnification);
         let (cap, small, margin) = (self.cap, self.small_cap(), self.margin());
@@ -118,7 +121,7 @@ impl<'a> Figure<'a> {
         let bar_height = cap as usize;
         let caption_lines = if self.hatched().is_some() { 2.0 } else { 1.0 };
         let height = bar_top + bar_height + (small * (3.4 + 1.9 * caption_lines)) as usize + margin / 2;
-        let mut canvas = Canvas::white(inner + 2 * margin, height);
+        let mut canvas = Canvas::white(inner + 2 * margin, height)?;
 
         let left = margin as f64;
         self.write(&mut canvas, &self.title(), [left, margin as f64], cap, INK);
@@ -132,7 +135,7 @@ impl<'a> Figure<'a> {
         if let Some(hatched) = self.hatched() {
             self.write(&mut canvas, &hatched, [left, caption_top + small * 1.9], small, FAINT_INK);
         }
-        canvas
+        Ok(canvas)
     }
 
     fn write(&self, canvas: &mut Canvas, text: &str, [x, y]: [f64; 2], cap: f64, colour: Rgb) {

@@ -34,14 +34,14 @@ fn beam(args: &SimulateArgs, smooth: impl Fn(f64, f64) -> f64 + Send + Sync + 's
     let plan = MapPlan::new(&geometry, settings.num_slices).unwrap();
     let specimen =
         Specimen::new(settings.optics.voltage, settings.stack.thickness_m).with_smooth(Box::new(smooth));
-    let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices);
+    let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices).unwrap();
     let beam = Beam::new(&settings.optics, geometry, transmission, settings.stack);
     (settings, beam)
 }
 
 fn fractions(beam: &Beam, frame: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; beam.geometry().detector.pixels()];
-    beam.fractions(frame, &mut beam.scratch(), &mut out);
+    beam.fractions(frame, &mut beam.scratch().unwrap(), &mut out);
     out
 }
 
