@@ -229,28 +229,31 @@ where
     let append = AppendStage::new(resident.clone());
 
     let named = |name: &str| Builder::new().name(name.to_owned());
+    let no_thread = "no thread for a stage; is ulimit -v or ulimit -u too low?";
     let started = Instant::now();
-    let to_encode = vec![
+    let to_encode = [
         named("ingest-source").spawn_scoped(scope, move || {
             source.run(raw);
             Ok(())
-        })?,
+        }),
         named("ingest-sequence").spawn_scoped(scope, move || {
             sequence.run(raw_in, ordered);
             Ok(())
-        })?,
-        named("ingest-decode").spawn_scoped(scope, move || Ok(decode.run(ordered_in, decoded)?))?,
+        }),
+        named("ingest-decode").spawn_scoped(scope, move || Ok(decode.run(ordered_in, decoded)?)),
         named("ledger").spawn_scoped(scope, move || {
             book.run(decoded_in, entered);
             Ok(())
-        })?,
-        named("encode").spawn_scoped(scope, move || Ok(encode.run(entered_in, blocks)?))?,
+        }),
+        named("encode").spawn_scoped(scope, move || Ok(encode.run(entered_in, blocks)?)),
     ];
+    let to_encode = to_encode.into_iter().collect::<Result<_, _>>().context(no_thread)?;
     let append = named("append").spawn_scoped(scope, move || {
         append.run(blocks_in, events)?;
         Ok(Instant::now())
-    })?;
-    let consumer = named("ssb-live").spawn_scoped(scope, move || consumer(events_in))?;
+    });
+    let append = append.context(no_thread)?;
+    let consumer = named("ssb-live").spawn_scoped(scope, move || consumer(events_in)).context(no_thread)?;
     Ok(Stages { counters, encode: encode_counters, ledger, started, to_encode, append, consumer })
 }
 

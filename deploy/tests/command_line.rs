@@ -7,6 +7,9 @@
 mod hostile_files;
 #[path = "command_line/interrupt.rs"]
 mod interrupt;
+#[cfg(target_os = "linux")]
+#[path = "command_line/little_memory.rs"]
+mod little_memory;
 #[path = "command_line/program.rs"]
 mod program;
 #[path = "command_line/refusals.rs"]

@@ -4,6 +4,12 @@ use serde::Serialize;
 
 use super::gigabytes;
 
+/// How the C library numbers resources.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+type Resource = libc::c_int;
+
 /// Main memory. What the system does not say is none.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MemoryReport {
@@ -13,6 +19,8 @@ pub struct MemoryReport {
     pub available_bytes: Option<u64>,
     /// What a control group (a container, a batch system) still allows this process.
     pub allowed_bytes: Option<u64>,
+    /// What the limits on this process's address space and data (`ulimit -v`, `ulimit -d`) still allow it.
+    pub limited_bytes: Option<u64>,
 }
 
 impl MemoryReport {
@@ -27,15 +35,13 @@ impl MemoryReport {
             total_bytes: field(&meminfo, "MemTotal"),
             available_bytes: field(&meminfo, "MemAvailable"),
             allowed_bytes: allowed,
+            limited_bytes: limited_bytes(),
         }
     }
 
-    /// What a run can plan with: the smaller of available and allowed.
+    /// What a run can plan with: the smallest of available, allowed and limited.
     pub fn usable_bytes(&self) -> Option<u64> {
-        match (self.available_bytes, self.allowed_bytes) {
-            (Some(available), Some(allowed)) => Some(available.min(allowed)),
-            (available, allowed) => available.or(allowed),
-        }
+        [self.available_bytes, self.allowed_bytes, self.limited_bytes].into_iter().flatten().min()
     }
 
     pub(super) fn text(&self) -> String {
@@ -44,8 +50,29 @@ impl MemoryReport {
         if let Some(allowed) = self.allowed_bytes {
             text.push_str(&format!(", this process may take {} more", gigabytes(allowed)));
         }
+        if let Some(limited) = self.limited_bytes {
+            text.push_str(&format!(", its limits (ulimit) leave it {}", gigabytes(limited)));
+        }
         text
     }
+}
+
+/// What `ulimit -v` and `ulimit -d` leave of what this process has; none where neither is set.
+fn limited_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let left =
+        |limit: Option<u64>, held: &str| Some(limit?.saturating_sub(field(&status, held).unwrap_or(0)));
+    let address = left(limit(libc::RLIMIT_AS), "VmSize");
+    let data = left(limit(libc::RLIMIT_DATA), "VmData");
+    address.into_iter().chain(data).min()
+}
+
+/// The limit in force on a resource; none where there is none.
+fn limit(resource: Resource) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call writes one `rlimit`, which lives here.
+    let told = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    (told && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Most memory this process has held so far; none where the system does not say.
@@ -81,13 +108,14 @@ mod tests {
 
     #[test]
     fn the_tighter_limit_counts() {
-        let of = |available, allowed| MemoryReport {
+        let of = |available, allowed, limited| MemoryReport {
             total_bytes: None,
             available_bytes: available,
             allowed_bytes: allowed,
+            limited_bytes: limited,
         };
-        assert_eq!(of(Some(5), Some(3)).usable_bytes(), Some(3));
-        assert_eq!(of(Some(5), None).usable_bytes(), Some(5));
-        assert_eq!(of(None, None).usable_bytes(), None);
+        assert_eq!(of(Some(5), Some(3), None).usable_bytes(), Some(3));
+        assert_eq!(of(Some(5), None, Some(4)).usable_bytes(), Some(4));
+        assert_eq!(of(None, None, None).usable_bytes(), None);
     }
 }

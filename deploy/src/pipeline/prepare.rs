@@ -9,14 +9,12 @@ use kernels::types::{Milliradians, Pixels};
 use resident::{Budget, Resident};
 use ssb::{LiveSettings, Moments, Options, Pins};
 
+use super::memory::{Needs, fewest_pixels};
 use crate::doctor::MemoryReport;
 use crate::open::open;
 use crate::optics::{Resolved, ResolvedOptics};
 use crate::report::{older_results, prepare_folder};
 use crate::request::RunRequest;
-
-/// Memory assumed usable where the system does not say.
-const MEMORY_FALLBACK_BYTES: u64 = 4 << 30;
 
 /// An acquisition that is ready to be read.
 pub(super) struct Prepared {
@@ -38,22 +36,29 @@ impl Prepared {
     /// Opens the set, settles the optics, and makes the result folder.
     ///
     /// # Errors
-    /// Those of [`open`]; a pixel mask of another detector; a scan the memory cannot hold the totals of; a result folder
+    /// Those of [`open`]; a pixel mask of another detector; a run the free memory does not suffice for; a result folder
     /// that cannot be written to.
     pub(super) fn open(request: &RunRequest) -> anyhow::Result<Self> {
         let started = Instant::now();
         let (set, optics) = open(request)?;
         let pixel_mask = pixel_mask(&set)?;
-        let usable =
-            MemoryReport::examine().usable_bytes().map_or(MEMORY_FALLBACK_BYTES, |bytes| bytes / 10 * 8);
         let scan = optics.scan_shape.value;
-        let budget = Budget { bytes: request.memory_budget_bytes.unwrap_or(usable) };
+        let needs = Needs {
+            scan,
+            detector: set.detector,
+            compressed_bytes: set.compressed_bytes(),
+            fewest_pixels: fewest_pixels(&optics, set.detector),
+            asked_bytes: request.memory_budget_bytes,
+            threads: rayon::current_num_threads() as u64,
+        };
+        let shares = needs.share(&MemoryReport::examine())?;
+        let budget = Budget { bytes: shares.counts_bytes };
         let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
         prepare_folder(&request.out, scan, set.detector)?;
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
         let elapsed = started.elapsed();
-        Ok(Self { set, optics, pixel_mask, resident, spectra_bytes: usable, notes, elapsed })
+        Ok(Self { set, optics, pixel_mask, resident, spectra_bytes: shares.spectra_bytes, notes, elapsed })
     }
 
     /// What the reconstruction is told.
