@@ -19,12 +19,16 @@ pub(super) fn run(request: &RunRequest) -> anyhow::Result<Ending> {
 /// Says where the results are and what is to be known of them: the place on stdout, warnings on stderr.
 ///
 /// # Errors
-/// Stdout cannot be written to.
+/// Stdout cannot be written to at the end of a run that was not interrupted.
 fn conclude(report: &RunReport, out: &Path) -> anyhow::Result<Ending> {
     for warning in &report.warnings {
         tell(&format!("warning: {warning}"));
     }
-    say(&conclusion(report, out))?;
+    let said = say(&conclusion(report, out));
+    // A terminal that went away takes no words, and what it sent says how the run ended.
+    if !report.interrupted {
+        said?;
+    }
     Ok(match (report.interrupted, has_phase(report)) {
         (true, _) => Ending::Interrupted,
         (false, true) => Ending::Done,

@@ -75,10 +75,14 @@ impl Running {
     }
 
     fn run(out: &Path) -> Self {
+        Self::run_by(&mut Command::new(env!("CARGO_BIN_EXE_sideband")), out)
+    }
+
+    fn run_by(command: &mut Command, out: &Path) -> Self {
         let optics =
             ["--semi-angle-mrad=25", "--scan-step-nm=0.02", "--rotation-deg=0", "--scan-shape=256x256"];
         let place = ["run", long_acquisition().to_str().unwrap(), "--out", out.to_str().unwrap()];
-        Self::start(&[&place[..], &optics, &["--threads=1"]].concat())
+        Self::started(command, &[&place[..], &optics, &["--threads=1"]].concat())
     }
 
     /// Waits until a line of stderr holds `words`.
@@ -154,6 +158,20 @@ fn other_signals_that_ask_for_an_end_save_as_ctrl_c_does_and_may_come_twice() {
         assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames")), "{stdout}");
         assert!(dir.path().join("phase.png").is_file());
     }
+}
+
+/// The terminal that sends SIGHUP is gone: what the run says at its end goes nowhere.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_takes_no_words_any_more_does_not_turn_an_interruption_into_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut deaf = Command::new("sh");
+    deaf.args(["-c", r#"exec "$0" "$@" >/dev/full"#, env!("CARGO_BIN_EXE_sideband")]);
+    let mut run = Running::run_by(&mut deaf, dir.path());
+    run.wait_for("of 65536 frames");
+    run.signal(libc::SIGHUP);
+    assert_eq!(run.end().0, 129);
+    assert_eq!(result(dir.path())["interrupted"], true);
 }
 
 #[test]
