@@ -23,7 +23,7 @@ pub(crate) use container::{check_plausible, for_each_block};
 pub use container::{decode_frame, decode_frame_with};
 pub use error::{BlockError, DecodeError};
 pub use isa::Isa;
-pub(crate) use untranspose::{transpose_8x8, untranspose};
+pub(crate) use untranspose::transpose_8x8;
 
 use crate::device::{Device, DeviceError};
 use crate::types::{BatchShape, CountBuffer, CountType};

@@ -4,9 +4,11 @@
 //! interval: [`EncodedCounts`], the sums of every frame, and the sum and the marker hits of every pixel. The result
 //! depends on the frames and their positions alone, not on batches, order or threads.
 
+mod by_pixel;
 mod choice;
 mod cpu;
 mod group;
+mod planes;
 mod scan;
 mod stats;
 #[cfg(test)]
@@ -21,7 +23,8 @@ use crate::types::{CountType, DetectorShape, FrameBatch};
 
 pub use cpu::CpuInterval;
 pub(crate) use cpu::{Frames, Slot};
-pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame, scan_spans};
+pub(crate) use planes::{FramePlanes, PlanePair, SPAN_WORDS};
+pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame};
 pub use tiles::PackedTiles;
 
 /// One interval, encoded, with its sums.

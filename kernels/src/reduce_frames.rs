@@ -10,7 +10,6 @@
 //! [`Batch`] is what both forms of frames have in common: stages are written against it.
 
 mod cpu;
-mod events;
 mod planes;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,14 @@
-//! encode_counts on the processor: frames are reduced to their events as they come, one frame a task; the interval is
-//! encoded one span of 256 detector pixels a task.
+//! encode_counts on the processor: frames are reduced to their bit planes or their events as they come, one frame a task;
+//! the interval is encoded one span of 256 detector pixels a task.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
+use super::by_pixel::{IntervalPlanes, PixelLists};
 use super::group::{Event, GroupEncoder};
+use super::planes::FramePlanes;
 use super::scan::{FrameEvents, SPAN_PIXELS, ask_for};
 use super::tiles::pack_tiles;
 use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
@@ -78,7 +80,9 @@ impl<T: Packed> Typed<T> {
 /// One frame, reduced.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
-    /// Its counts that are not 0.
+    /// Its counts below 16, where they are kept as planes.
+    pub(crate) planes: FramePlanes,
+    /// All its other counts that are not 0.
     pub(crate) events: FrameEvents<T>,
     pub(crate) total: u64,
     pub(crate) row_moment: u64,
@@ -89,7 +93,14 @@ pub(crate) struct Slot<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { events: FrameEvents::default(), total: 0, row_moment: 0, col_moment: 0, tiles: Vec::new() }
+        Self {
+            planes: FramePlanes::default(),
+            events: FrameEvents::default(),
+            total: 0,
+            row_moment: 0,
+            col_moment: 0,
+            tiles: Vec::new(),
+        }
     }
 }
 
@@ -97,9 +108,7 @@ impl<T> Slot<T> {
     /// A frame whose counts are all 0.
     pub(crate) fn nothing(detector: DetectorShape) -> Self {
         let (tile_rows, tile_cols) = tile_shape(detector);
-        let spans = vec![0; detector.pixels().div_ceil(SPAN_PIXELS) + 1];
-        let events = FrameEvents { places: Vec::new(), values: Vec::new(), spans };
-        Self { events, tiles: vec![0; tile_rows * tile_cols], ..Self::default() }
+        Self { tiles: vec![0; tile_rows * tile_cols], ..Self::default() }
     }
 }
 
@@ -247,24 +256,43 @@ struct SpanOut {
     marker_hits: Vec<u32>,
 }
 
+impl SpanOut {
+    /// Encodes the next group of pixels onto `bytes`.
+    fn add_group<E: Event>(
+        &mut self,
+        groups: &mut GroupEncoder,
+        group: &[&[E]],
+        num_frames: usize,
+        bytes: &mut Vec<u8>,
+        count_type: CountType,
+    ) {
+        let start = bytes.len();
+        let stats = groups.encode(group, num_frames, bytes);
+        self.lengths.push(bytes.len() - start);
+        let marker = count_type.marker();
+        for (stats, events) in stats.iter().zip(group) {
+            self.pixel_sums.push(stats.sum);
+            let hits = || events.iter().map(|event| u32::from(event.count() == marker)).sum();
+            self.marker_hits.push(if stats.max == marker { hits() } else { 0 });
+        }
+    }
+}
+
 fn encode<T: Packed>(
     typed: &Typed<T>,
     detector: DetectorShape,
     coverage: Coverage,
 ) -> Result<EncodedInterval, EncodeCountsError> {
     let slots = typed.slots.as_slice();
-    let covered: Vec<&FrameEvents<T>> = coverage.present().map(|position| &slots[position].events).collect();
+    let covered: Vec<&Slot<T>> = coverage.present().map(|position| &slots[position]).collect();
     let pixels = detector.pixels();
     let num_spans = pixels.div_ceil(SPAN_PIXELS);
-    let span_starts = span_starts(&covered, num_spans);
-    let events: Vec<(&[u8], &[T])> =
-        covered.iter().map(|events| (events.places.as_slice(), events.values.as_slice())).collect();
+    let counts = CoveredCounts::new(&covered, num_spans);
     let spans: Vec<SpanOut> = (0..num_spans)
         .into_par_iter()
         .map(|span| {
-            let starts = &span_starts[span * covered.len()..(span + 2) * covered.len()];
             let pixels = (pixels - span * SPAN_PIXELS).min(SPAN_PIXELS);
-            typed.with_encoder(|encoder| encoder.encode(&events, starts, pixels))
+            typed.with_encoder(|encoder| encoder.encode(&counts, span, pixels))
         })
         .collect();
     let mut payload = Vec::with_capacity(spans.iter().map(|span| span.bytes.len()).sum());
@@ -293,22 +321,62 @@ fn encode<T: Packed>(
     })
 }
 
-/// First event of each span in each frame, `[span][frame]`, and the frames' ends: read in order when a span is encoded.
-fn span_starts<T>(frames: &[&FrameEvents<T>], num_spans: usize) -> Vec<u32> {
-    let mut starts = vec![0; (num_spans + 1) * frames.len()];
-    for (frame, events) in frames.iter().enumerate() {
-        for (span, &start) in events.spans.iter().enumerate() {
-            starts[span * frames.len() + frame] = start;
+/// The counts of the covered frames, in the order of their positions.
+struct CoveredCounts<'a, T> {
+    num_frames: usize,
+    /// The planes of all frames, where every frame has them.
+    planes: Option<IntervalPlanes<'a>>,
+    /// Whatever is not in `planes`, frame by frame.
+    others: Vec<Others<'a, T>>,
+    /// First event of each span in each of `others`, `[span][other]`, and the ends: read in order when a span is encoded.
+    starts: Vec<u32>,
+}
+
+/// Counts that are sorted by pixel one by one.
+struct Others<'a, T> {
+    /// Place of the frame among the covered.
+    frame: usize,
+    /// Its planes, where not every frame has them.
+    planes: Option<&'a FramePlanes>,
+    places: &'a [u8],
+    values: &'a [T],
+}
+
+impl<'a, T> CoveredCounts<'a, T> {
+    fn new(frames: &[&'a Slot<T>], num_spans: usize) -> Self {
+        let all_planes = !frames.is_empty() && frames.iter().all(|slot| slot.planes.is_kept());
+        let mut others: Vec<Others<'a, T>> = Vec::new();
+        let mut spans: Vec<&[u32]> = Vec::new();
+        for (frame, &Slot { planes, events: FrameEvents { places, values, spans: ends }, .. }) in
+            frames.iter().enumerate()
+        {
+            let planes = (!all_planes && planes.is_kept()).then_some(planes);
+            if planes.is_some() || !places.is_empty() {
+                others.push(Others { frame, planes, places, values });
+                spans.push(ends);
+            }
         }
+        let mut starts = vec![0; (num_spans + 1) * others.len()];
+        for (other, spans) in spans.into_iter().enumerate() {
+            for (span, &start) in spans.iter().enumerate() {
+                starts[span * others.len() + other] = start;
+            }
+        }
+        let planes = frames.iter().map(|slot| &slot.planes);
+        let planes = all_planes.then(|| IntervalPlanes::new(planes, num_spans));
+        Self { num_frames: frames.len(), planes, others, starts }
     }
-    starts
 }
 
 /// Encodes spans one after the other; holds the work space.
 #[derive(Debug)]
 struct SpanEncoder<T: Packed> {
-    /// The events of each pixel, positions ascending.
+    /// The small counts of each pixel, where every frame has planes.
+    lists: PixelLists,
+    /// The other events of each pixel, positions ascending.
     by_pixel: Vec<[T::Event; PIXEL_STRIDE]>,
+    /// All events of a pixel that has both.
+    merged: Vec<[T::Event; INTERVAL]>,
     groups: GroupEncoder,
     /// What a span is encoded into.
     bytes: Vec<u8>,
@@ -324,62 +392,99 @@ const PIXEL_STRIDE: usize = INTERVAL + 16;
 impl<T: Packed> SpanEncoder<T> {
     fn new() -> Self {
         Self {
+            lists: PixelLists::new(),
             by_pixel: vec![[T::Event::default(); PIXEL_STRIDE]; SPAN_PIXELS],
+            merged: vec![[T::Event::default(); INTERVAL]; GROUP_PIXELS],
             groups: GroupEncoder::new(T::TYPE),
             bytes: Vec::new(),
         }
     }
 
-    /// Encodes a span of `pixels` pixels; its events begin in frame `i` at `starts[i]` and end at `starts[frames + i]`.
-    fn encode(&mut self, frames: &[(&[u8], &[T])], starts: &[u32], pixels: usize) -> SpanOut {
-        let ends = self.sort_by_pixel(frames, starts);
+    /// Encodes a span of `pixels` pixels.
+    fn encode(&mut self, counts: &CoveredCounts<'_, T>, span: usize, pixels: usize) -> SpanOut {
+        let ends = self.sort_by_pixel(counts, span);
+        let Self { lists, by_pixel, merged, groups, bytes } = self;
+        if let Some(planes) = &counts.planes {
+            lists.load(planes, span);
+        }
         let mut out = SpanOut {
             bytes: Vec::new(),
             lengths: Vec::with_capacity(SPAN_GROUPS),
             pixel_sums: Vec::with_capacity(pixels),
             marker_hits: Vec::with_capacity(pixels),
         };
-        self.bytes.clear();
-        let marker = T::TYPE.marker();
+        bytes.clear();
         for first in (0..pixels).step_by(GROUP_PIXELS) {
-            let mut group = [&[] as &[T::Event]; GROUP_PIXELS];
-            let group = &mut group[..(pixels - first).min(GROUP_PIXELS)];
-            for (pixel, events) in (first..).zip(group.iter_mut()) {
-                *events = &self.by_pixel[pixel][..usize::from(ends[pixel])];
+            let num_pixels = (pixels - first).min(GROUP_PIXELS);
+            let sorted = |pixel: usize| &by_pixel[first + pixel][..usize::from(ends[first + pixel])];
+            let has_others = (0..num_pixels).any(|pixel| ends[first + pixel] > 0);
+            if counts.planes.is_none() {
+                let group: [&[T::Event]; GROUP_PIXELS] =
+                    std::array::from_fn(|pixel| if pixel < num_pixels { sorted(pixel) } else { &[] });
+                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
+                continue;
             }
-            let start = self.bytes.len();
-            let stats = self.groups.encode(group, frames.len(), &mut self.bytes);
-            out.lengths.push(self.bytes.len() - start);
-            for (stats, events) in stats.iter().zip(group) {
-                out.pixel_sums.push(stats.sum);
-                let hits = || events.iter().map(|event| u32::from(event.count() == marker)).sum();
-                out.marker_hits.push(if stats.max == marker { hits() } else { 0 });
+            lists.list_group(first);
+            if has_others {
+                let mut lens = [0; GROUP_PIXELS];
+                for (pixel, merged) in merged.iter_mut().enumerate().take(num_pixels) {
+                    lens[pixel] = merge(lists.listed(pixel), sorted(pixel), merged);
+                }
+                let group: [&[T::Event]; GROUP_PIXELS] =
+                    std::array::from_fn(|pixel| &merged[pixel][..lens[pixel]]);
+                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
+            } else {
+                let group: [&[u16]; GROUP_PIXELS] = std::array::from_fn(|pixel| lists.listed(pixel));
+                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
             }
         }
-        out.bytes.extend_from_slice(&self.bytes);
+        out.bytes.extend_from_slice(bytes);
         out
     }
 
-    /// Puts the events of a span into `by_pixel`; returns how many each pixel has.
-    fn sort_by_pixel(&mut self, frames: &[(&[u8], &[T])], starts: &[u32]) -> [u16; SPAN_PIXELS] {
+    /// Puts the counts of a span that are not in the planes of all frames into `by_pixel`; returns how many each pixel has.
+    fn sort_by_pixel(&mut self, counts: &CoveredCounts<'_, T>, span: usize) -> [u16; SPAN_PIXELS] {
         let mut ends = [0_u16; SPAN_PIXELS];
         let by_pixel = &mut self.by_pixel[..SPAN_PIXELS];
-        let (starts, stops) = starts.split_at(frames.len());
-        for (index, ((&(places, values), &start), &stop)) in frames.iter().zip(starts).zip(stops).enumerate()
-        {
-            if let (Some(&(places, values)), Some(&start)) =
-                (frames.get(index + AHEAD), starts.get(index + AHEAD))
-            {
-                ask_for(places, start as usize);
-                ask_for(values, start as usize);
+        let others = &counts.others;
+        let (starts, stops) =
+            counts.starts[span * others.len()..(span + 2) * others.len()].split_at(others.len());
+        let mut put = |place: usize, event: T::Event| {
+            by_pixel[place][usize::from(ends[place])] = event;
+            ends[place] += 1;
+        };
+        for (index, (other, (&start, &stop))) in others.iter().zip(starts.iter().zip(stops)).enumerate() {
+            if let (Some(ahead), Some(&start)) = (others.get(index + AHEAD), starts.get(index + AHEAD)) {
+                ask_for(ahead.places, start as usize);
+                ask_for(ahead.values, start as usize);
+            }
+            if let Some(planes) = other.planes {
+                planes.for_each(span, |place, value| put(place, T::Event::new(other.frame, value.into())));
             }
             let range = start as usize..stop as usize;
-            for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
-                let place = usize::from(place);
-                by_pixel[place][usize::from(ends[place])] = T::Event::new(index, value.into());
-                ends[place] += 1;
+            for (&place, &value) in other.places[range.clone()].iter().zip(&other.values[range]) {
+                put(place.into(), T::Event::new(other.frame, value.into()));
             }
         }
         ends
     }
+}
+
+/// Merges the events of a pixel, positions ascending and never the same; returns how many there are.
+fn merge<E: Event>(small: &[u16], others: &[E], merged: &mut [E; INTERVAL]) -> usize {
+    let mut others = others.iter().copied().peekable();
+    let mut found = 0;
+    for &event in small {
+        while let Some(other) = others.next_if(|other| other.position() < event.position()) {
+            merged[found] = other;
+            found += 1;
+        }
+        merged[found] = E::new(event.position(), event.count());
+        found += 1;
+    }
+    for other in others {
+        merged[found] = other;
+        found += 1;
+    }
+    found
 }

@@ -17,6 +17,22 @@ pub(crate) trait Event: Copy + Default + Send + Sync + std::fmt::Debug {
     fn count(self) -> u32;
 }
 
+/// Position in the low 10 bits, a count of at most 6 bits above.
+impl Event for u16 {
+    #[inline(always)]
+    fn new(position: usize, count: u32) -> Self {
+        (count << 10) as Self | position as Self
+    }
+    #[inline(always)]
+    fn position(self) -> usize {
+        (self & 1023).into()
+    }
+    #[inline(always)]
+    fn count(self) -> u32 {
+        (self >> 10).into()
+    }
+}
+
 /// Position in the low 10 bits, a count of at most 16 bits above.
 impl Event for u32 {
     #[inline(always)]

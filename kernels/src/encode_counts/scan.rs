@@ -16,8 +16,27 @@ pub(crate) struct FrameEvents<T> {
     pub(crate) places: Vec<u8>,
     /// Value of each.
     pub(crate) values: Vec<T>,
-    /// First event of each span, and the end of the last.
+    /// First event of each span, and the end of the last; nothing where there are no events.
     pub(crate) spans: Vec<u32>,
+}
+
+impl<T: Count> FrameEvents<T> {
+    /// Holds these counts, pixels ascending, of a frame of so many spans.
+    pub(crate) fn set(&mut self, counts: &[(u32, T)], num_spans: usize) {
+        self.places.clear();
+        self.values.clear();
+        self.spans.clear();
+        if counts.is_empty() {
+            return;
+        }
+        for &(pixel, value) in counts {
+            let span = pixel as usize / SPAN_PIXELS;
+            self.spans.resize(self.spans.len().max(span + 1), self.places.len() as u32);
+            self.places.push((pixel as usize % SPAN_PIXELS) as u8);
+            self.values.push(value);
+        }
+        self.spans.resize(num_spans + 1, self.places.len() as u32);
+    }
 }
 
 impl<T> Default for FrameEvents<T> {
@@ -84,7 +103,7 @@ pub(crate) fn scan_frame<T: Count>(
 ///
 /// # Panics
 /// Where `scratch` was made for smaller frames.
-pub(crate) fn scan_spans<T: Count>(
+fn scan_spans<T: Count>(
     counts: &[T],
     mut found: usize,
     scratch: &mut Scratch<T>,

@@ -1,27 +1,28 @@
-//! reduce_frames on the processor: one frame a task; the counts that are not 0 come straight from the bit planes where
-//! all are small, else from the frame, decoded into memory that stays in the cache.
+//! reduce_frames on the processor: one frame a task. Where most counts are below 16 the frame stays the bit planes it
+//! came as; else it is decoded into memory that stays in the cache, and its counts that are not 0 are listed.
 
 use std::cell::RefCell;
 use std::ops::{ControlFlow, Range};
 
 use rayon::prelude::*;
 
-use super::events::EventSummer;
-use super::planes::{self, Found, scan_planes};
+use super::planes::{PlaneSummer, keep_block};
 use super::{ReduceFrames, ReducedBatch};
 use crate::bslz4_decode::{
-    DecodeError, Encoding, FailedFrames, Isa, check_plausible, decode_frame, for_each_block, untranspose,
+    DecodeError, Encoding, FailedFrames, Isa, check_plausible, decode_frame, for_each_block,
 };
 use crate::count_code::Coverage;
 use crate::device::{Cpu, Device, DeviceError};
-use crate::encode_counts::{
-    CpuInterval, EncodeCountsError, Frames, SPAN_PIXELS, Scratch, Slot, scan_frame, scan_spans,
-};
+use crate::encode_counts::{CpuInterval, EncodeCountsError, Frames, SPAN_PIXELS, Scratch, Slot, scan_frame};
 use crate::sum_counts::{FrameSummer, tile_shape};
 use crate::types::{BatchShape, Count, CountType, DetectorShape};
 
-/// Frames decoded to all their counts after one with many, before planes are tried again.
+/// Frames decoded to all their counts after one with many large ones, before planes are tried again.
 const DENSE_FRAMES: u32 = 63;
+/// Pixels to each count of 16 or more that a frame may have and stay planes.
+const PIXELS_PER_LARGE: usize = 64;
+/// Pixels of the largest detector whose frames stay planes: an interval of them takes 134 MB, or twice that.
+const MOST_PIXELS: usize = 1 << 19;
 
 /// The reduced frames of a batch.
 #[derive(Debug)]
@@ -150,7 +151,8 @@ macro_rules! reducible {
         impl Reducible for $count {
             fn with_reducer<R>(work: impl FnOnce(&mut FrameReducer<Self>) -> R) -> R {
                 thread_local! {
-                    static REDUCER: RefCell<FrameReducer<$count>> = RefCell::new(FrameReducer::new());
+                    static REDUCER: RefCell<FrameReducer<$count>> =
+                        RefCell::new(FrameReducer::new(DetectorShape { rows: 0, cols: 0 }));
                 }
                 REDUCER.with_borrow_mut(work)
             }
@@ -167,54 +169,37 @@ pub(crate) struct FrameReducer<T> {
     scratch: Scratch<T>,
     /// A frame with all its counts.
     counts: Vec<T>,
-    /// Spans of the counts that are not 0.
-    spans: Vec<u16>,
-    /// Values that [`scan_planes`] finds.
-    values: Vec<u8>,
-    /// None where frames of this detector are always decoded to all their counts.
-    event_summer: Option<EventSummer>,
+    plane_summer: PlaneSummer,
+    /// Pixels and counts of 16 and more.
+    large: Vec<(u32, T)>,
     /// Frames that are decoded to all their counts before planes are tried again.
     dense_frames: u32,
 }
 
 impl<T: Count> FrameReducer<T> {
-    fn new() -> Self {
-        let nothing = DetectorShape { rows: 0, cols: 0 };
+    fn new(detector: DetectorShape) -> Self {
         Self {
-            detector: nothing,
-            summer: FrameSummer::new(nothing),
-            scratch: Scratch::new(0),
+            detector,
+            summer: FrameSummer::new(detector),
+            scratch: Scratch::new(detector.pixels()),
             counts: Vec::new(),
-            spans: Vec::new(),
-            values: Vec::new(),
-            event_summer: None,
+            plane_summer: PlaneSummer::new(detector),
+            large: Vec::new(),
             dense_frames: 0,
         }
     }
 
     /// Makes the work space fit a detector.
     pub(crate) fn prepare(&mut self, detector: DetectorShape) {
-        if self.detector == detector {
-            return;
+        if self.detector != detector {
+            *self = Self::new(detector);
         }
-        let pixels = detector.pixels();
-        let summer =
-            EventSummer::new(detector).filter(|_| pixels.is_multiple_of(64) && planes::is_available());
-        let room = summer.map_or(0, |_| pixels + planes::SLACK);
-        *self = Self {
-            detector,
-            summer: FrameSummer::new(detector),
-            scratch: Scratch::new(pixels),
-            spans: vec![0; room],
-            values: vec![0; room],
-            event_summer: summer,
-            ..Self::new()
-        };
     }
 
     /// Reduces a frame of the detector that was prepared for.
     pub(crate) fn reduce(&mut self, frame: &[T], slot: &mut Slot<T>) {
         let (tile_rows, tile_cols) = tile_shape(self.detector);
+        slot.planes.clear();
         slot.tiles.resize(tile_rows * tile_cols, 0);
         let summer = &mut self.summer;
         summer.start();
@@ -231,12 +216,11 @@ impl<T: Count> FrameReducer<T> {
         bytes: &[u8],
         slot: &mut Slot<T>,
     ) -> Result<(), DecodeError> {
-        if encoding == Encoding::Bslz4
-            && let Some(summer) = self.event_summer
-        {
+        let pixels = self.detector.pixels();
+        if encoding == Encoding::Bslz4 && pixels.is_multiple_of(64) && (1..=MOST_PIXELS).contains(&pixels) {
             match self.dense_frames.checked_sub(1) {
                 Some(left) => self.dense_frames = left,
-                None if self.reduce_planes(&summer, bytes, slot)? => return Ok(()),
+                None if self.reduce_planes(bytes, slot)? => return Ok(()),
                 None => self.dense_frames = DENSE_FRAMES,
             }
         }
@@ -250,74 +234,34 @@ impl<T: Count> FrameReducer<T> {
         decoded
     }
 
-    /// Reduces a frame block by block, without its zeros; false, with `slot` of no use, where too many counts are not 0.
-    fn reduce_planes(
-        &mut self,
-        summer: &EventSummer,
-        bytes: &[u8],
-        slot: &mut Slot<T>,
-    ) -> Result<bool, DecodeError> {
+    /// Reduces a frame to planes, block by block; false, with `slot` of no use, where too many counts are large or the
+    /// frame is not cut as planes need it.
+    fn reduce_planes(&mut self, bytes: &[u8], slot: &mut Slot<T>) -> Result<bool, DecodeError> {
         let pixels = self.detector.pixels();
-        let isa = Isa::detect();
-        let ends = &mut slot.events.spans;
-        ends.clear();
-        ends.push(0);
-        let (mut found, mut scanned) = (0, 0);
-        let leftover = for_each_block::<T>(isa, bytes, pixels, |first, block| {
+        let Slot { planes, events, tiles, .. } = slot;
+        planes.start(pixels.div_ceil(SPAN_PIXELS));
+        self.large.clear();
+        let mut kept = 0;
+        let leftover = for_each_block::<T>(Isa::detect(), bytes, pixels, |first, block| {
             let num_counts = block.len() / size_of::<T>();
-            // where one pixel in eight counts, sums side by side are faster than one by one
-            if !first.is_multiple_of(SPAN_PIXELS) || !num_counts.is_multiple_of(64) || found > pixels / 8 {
+            let is_cut = first.is_multiple_of(SPAN_PIXELS) && num_counts.is_multiple_of(64);
+            if !is_cut || self.large.len() > pixels / PIXELS_PER_LARGE {
                 return ControlFlow::Break(());
             }
-            let out = Found {
-                spans: &mut self.spans[found..],
-                places: &mut self.scratch.places[found..],
-                values: &mut self.values,
-            };
-            // below 2^16, as the summer made sure
-            let first_span = (first / SPAN_PIXELS) as u16;
-            match scan_planes(block, size_of::<T>(), first_span, found, out, ends) {
-                Some(more) => {
-                    let values = self.scratch.values[found..].iter_mut().zip(&self.values[..more]);
-                    values.for_each(|(value, &small)| *value = T::from(small));
-                    found += more;
-                }
-                None => {
-                    self.counts.resize(pixels.max(num_counts), T::default());
-                    let counts = &mut self.counts[..num_counts];
-                    untranspose(isa, block, bytemuck::cast_slice_mut(counts), size_of::<T>());
-                    let (before, num_ends) = (found, ends.len());
-                    found = scan_spans(counts, found, &mut self.scratch, ends);
-                    let mut start = before;
-                    for (span, &end) in (first_span..).zip(&ends[num_ends..]) {
-                        self.spans[start..end as usize].fill(span);
-                        start = end as usize;
-                    }
-                    if !num_counts.is_multiple_of(SPAN_PIXELS) {
-                        ends.pop(); // the frame may go on in this span
-                    }
-                }
-            }
-            scanned = first + num_counts;
+            keep_block(block, first / SPAN_PIXELS, planes, &mut self.large);
+            kept = first + num_counts;
             ControlFlow::Continue(())
         })?;
-        let Some(leftover) = leftover else { return Ok(false) };
-        if scanned != pixels || !leftover.is_empty() {
-            return Ok(false); // the way over all counts finds what is wrong with it
+        // the way over all counts finds what is wrong with a frame that ends otherwise
+        if kept != pixels || leftover.is_none_or(|bytes| !bytes.is_empty()) {
+            return Ok(false);
         }
-        if !pixels.is_multiple_of(SPAN_PIXELS) {
-            ends.push(found as u32);
+        let mut sums = self.plane_summer.sum(planes, tiles);
+        for &(pixel, count) in &self.large {
+            self.plane_summer.add(pixel as usize, count.into(), &mut sums, tiles);
         }
-        let (places, values) = (&self.scratch.places[..found], &self.scratch.values[..found]);
-        let (tile_rows, tile_cols) = tile_shape(self.detector);
-        slot.tiles.clear();
-        slot.tiles.resize(tile_rows * tile_cols, 0);
-        [slot.total, slot.row_moment, slot.col_moment] =
-            summer.sum(&self.spans[..found], places, values, &mut slot.tiles);
-        slot.events.places.clear();
-        slot.events.places.extend_from_slice(places);
-        slot.events.values.clear();
-        slot.events.values.extend_from_slice(values);
+        events.set(&self.large, pixels.div_ceil(SPAN_PIXELS));
+        (slot.total, slot.row_moment, slot.col_moment) = (sums.total, sums.row_moment, sums.col_moment);
         Ok(true)
     }
 }

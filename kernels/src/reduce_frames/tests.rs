@@ -89,6 +89,60 @@ fn reduced_frames_encode_to_the_same_bytes_as_all_counts() {
     reduced_frames_encode_to_the_same_bytes::<_, u16>(&Cpu);
 }
 
+fn frames_of_planes_alone_encode_to_the_same_bytes<D: ReduceFrames, T: IntoCountBuffer>(device: &D) {
+    // beside small counts: nothing, a hot pixel in every frame, a few large counts here and there
+    for (large, num_frames, detector) in [
+        (0, 200, DetectorShape { rows: 96, cols: 96 }),
+        (1, 130, DetectorShape { rows: 96, cols: 96 }),
+        (2, 64, DetectorShape { rows: 72, cols: 72 }),
+        (2, 1000, DetectorShape { rows: 16, cols: 20 }),
+    ] {
+        let pixels = detector.pixels();
+        let frames: Vec<Vec<T>> = (0..num_frames)
+            .map(|frame| {
+                // brighter to the right: empty groups, sparse ones, dense ones
+                let mut counts: Vec<T> = counts(pixels, 4, 5, frame);
+                for (pixel, count) in counts.iter_mut().enumerate() {
+                    if (pixel % detector.cols) as u64 * 7 < frame * pixel as u64 % 90 {
+                        *count = T::default();
+                    }
+                }
+                let mut put =
+                    |pixel: usize, count| counts[pixel] = T::try_from(count).ok().unwrap_or_default();
+                match large {
+                    1 => put(pixels / 2, 16 + (frame as u32 * 12) % 240),
+                    2 => (0..2)
+                        .for_each(|turn| put((frame as usize * 37 + turn * 300) % pixels, T::TYPE.marker())),
+                    _ => {}
+                }
+                counts
+            })
+            .collect();
+        let compressed: Vec<Vec<u8>> = frames
+            .iter()
+            .map(|frame| {
+                let mut bytes = Vec::new();
+                encode_bslz4(frame, &mut bytes);
+                bytes
+            })
+            .collect();
+        let bytes: Vec<&[u8]> = compressed.iter().map(Vec::as_slice).collect();
+        let shape = BatchShape { frames: frames.len(), detector };
+        let dense = FrameBatch { first: 0, shape, counts: T::wrap(device.upload(&frames.concat()).unwrap()) };
+        let (batch, failed) =
+            ReducedBatch::<D>::decode(device, Encoding::Bslz4, 0, &bytes, shape, T::TYPE, None).unwrap();
+        assert_eq!(failed, []);
+        assert!(encoded(device, batch) == encoded(device, dense), "{detector}, {large}");
+    }
+}
+
+#[test]
+fn frames_of_planes_alone_encode_to_the_same_bytes_as_all_counts() {
+    frames_of_planes_alone_encode_to_the_same_bytes::<_, u8>(&Cpu);
+    frames_of_planes_alone_encode_to_the_same_bytes::<_, u16>(&Cpu);
+    frames_of_planes_alone_encode_to_the_same_bytes::<_, u32>(&Cpu);
+}
+
 fn damaged_frames_fail_as_they_do_when_decoded<D: ReduceFrames>(device: &D) {
     let detector = DetectorShape { rows: 96, cols: 96 };
     let frame: Vec<u16> = counts(detector.pixels(), 30, 3, 5);
