@@ -23,7 +23,7 @@ use crate::types::{CountType, DetectorShape, FrameBatch};
 
 pub use cpu::CpuInterval;
 pub(crate) use cpu::{Frames, Slot};
-pub(crate) use planes::{FramePlanes, PlanePair, SPAN_WORDS};
+pub(crate) use planes::{FramePlanes, PlanePair, SPAN_WORDS, set_bits};
 pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame};
 pub use tiles::PackedTiles;
 

@@ -32,19 +32,53 @@ pub(crate) const RATIO: [f64; 4] =
     [1.0, 1.189_207_115_002_721, std::f64::consts::SQRT_2, 1.681_792_830_507_429];
 const SCALE: u32 = 1 << SCALE_BITS;
 
-/// One symbol as the encoder needs it.
-#[derive(Clone, Copy, Debug, Default)]
+/// One symbol as the encoder needs it: 16 bytes.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
-    /// `ceil(2^(31 + ceil(log2 frequency)) / frequency)`: division by multiplication, exact below 2^31.
-    pub(crate) reciprocal: u64,
+    /// `ceil(2^64 / frequency)`, at most `2^64 - 1`: see [`step`](Self::step).
+    reciprocal: u64,
     /// States from here on give up a word first.
     pub(crate) limit: u32,
-    /// First slot.
-    pub(crate) start: u16,
-    /// Slots; 0 where the symbol is never coded.
-    pub(crate) frequency: u16,
-    /// `31 + ceil(log2 frequency)`.
-    pub(crate) shift: u32,
+    /// First slot; for a frequency of 1 the gap more.
+    bias: u16,
+    /// Slots of all other symbols.
+    gap: u16,
+}
+
+impl Symbol {
+    /// A symbol that is never coded.
+    const NEVER: Self = Self { reciprocal: 0, limit: 0, bias: 0, gap: SCALE as u16 };
+
+    fn new(start: u32, frequency: u16) -> Self {
+        if frequency == 0 {
+            return Self::NEVER;
+        }
+        let wide = u32::from(frequency);
+        let gap = SCALE - wide;
+        let bias = if frequency == 1 { start + gap } else { start };
+        Self {
+            // 2^64 / frequency, rounded up: for 1 it is one less than that
+            reciprocal: u64::MAX / u64::from(wide) + u64::from(frequency > 1),
+            limit: wide << (31 - SCALE_BITS),
+            bias: bias as u16,
+            gap: gap as u16,
+        }
+    }
+
+    /// Whether the symbol is ever coded.
+    #[inline(always)]
+    pub(crate) fn is_coded(&self) -> bool {
+        self.gap < SCALE as u16
+    }
+
+    /// The state after this symbol, `state / frequency * 4096 + state % frequency + start`; `state` is from 1 to 2^31.
+    #[inline(always)]
+    pub(crate) fn step(&self, state: u32) -> u32 {
+        // the reciprocal is less than 1 too large, so the product less than 2^31 / 2^64 and the quotient not at all; where
+        // it is 1 too small the quotient is too, and the bias makes up for it
+        let quotient = ((u128::from(state) * u128::from(self.reciprocal)) >> 64) as u32;
+        state + quotient * u32::from(self.gap) + u32::from(self.bias)
+    }
 }
 
 /// One table, for encoding and decoding.
@@ -201,7 +235,7 @@ fn frequencies(weights: &[f64; SYMBOLS], least: f64) -> [u16; SYMBOLS] {
 
 impl Table {
     fn new(frequencies: &[u16; SYMBOLS]) -> Self {
-        let mut symbols = [Symbol::default(); SYMBOLS];
+        let mut symbols = [Symbol::NEVER; SYMBOLS];
         let mut slots = Box::new([0_u32; SCALE as usize]);
         let mut start = 0_u32;
         for (symbol, &frequency) in frequencies.iter().enumerate() {
@@ -209,16 +243,7 @@ impl Table {
             for offset in 0..wide {
                 slots[(start + offset) as usize] = wide << 20 | offset << 8 | symbol as u32;
             }
-            if frequency > 0 {
-                let shift = 31 + wide.next_power_of_two().trailing_zeros();
-                symbols[symbol] = Symbol {
-                    reciprocal: (1_u64 << shift).div_ceil(wide.into()),
-                    limit: wide << (31 - SCALE_BITS),
-                    start: start as u16,
-                    frequency,
-                    shift,
-                };
-            }
+            symbols[symbol] = Symbol::new(start, frequency);
             start += wide;
         }
         Self { symbols, slots }
@@ -237,19 +262,30 @@ mod tests {
             .collect()
     }
 
+    /// The frequencies of a table, from its slots.
+    fn frequencies_of(table: &Table) -> [u32; SYMBOLS] {
+        let mut frequencies = [0; SYMBOLS];
+        table.slots.iter().for_each(|slot| frequencies[(slot & 0xff) as usize] += 1);
+        frequencies
+    }
+
     #[test]
-    fn every_slot_belongs_to_one_symbol_and_division_by_reciprocal_is_exact() {
+    fn every_slot_belongs_to_one_symbol_and_steps_are_those_of_division() {
         for table in all() {
-            let sum: u32 = table.symbols.iter().map(|symbol| u32::from(symbol.frequency)).sum();
-            assert_eq!(sum, SCALE);
-            for symbol in table.symbols.iter().filter(|symbol| symbol.frequency > 0) {
-                assert!(symbol.frequency < 4096);
-                for x in [1, 2, 4095, 4096, 32767, 1 << 20, (1 << 31) - 1, symbol.limit - 1] {
-                    let quotient = (u64::from(x) * symbol.reciprocal) >> symbol.shift;
-                    assert_eq!(quotient, u64::from(x / u32::from(symbol.frequency)));
+            let frequencies = frequencies_of(table);
+            let mut start = 0;
+            for (symbol, &frequency) in table.symbols.iter().zip(&frequencies) {
+                assert_eq!(symbol.is_coded(), frequency > 0);
+                if symbol.is_coded() {
+                    assert!(frequency < 4096);
+                    for x in [1, 2, 3, 4095, 4096, 32767, 1 << 20, symbol.limit - 1, symbol.limit >> 1] {
+                        let expected = x / frequency * 4096 + x % frequency + start;
+                        assert_eq!(symbol.step(x), expected, "{x}, {frequency}");
+                    }
                 }
+                start += frequency;
             }
-            assert!(table.symbols[OTHER].frequency > 0);
+            assert!(frequencies[OTHER] > 0);
         }
     }
 
@@ -258,8 +294,8 @@ mod tests {
     fn the_tables_are_the_ones_of_the_format() {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for table in all() {
-            for symbol in &table.symbols {
-                for byte in symbol.frequency.to_le_bytes() {
+            for frequency in frequencies_of(table) {
+                for byte in (frequency as u16).to_le_bytes() {
                     hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
                 }
             }

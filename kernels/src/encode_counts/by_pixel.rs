@@ -429,8 +429,13 @@ mod tests {
             let mut kept = FramePlanes::default();
             kept.start(1);
             kept.low_mut(0).copy_from_slice(&[pair(0)]);
-            if pair(2).0 != [0; LANES] {
-                kept.set_high(0, pair(2));
+            let high = pair(2).0;
+            if high != [0; LANES] {
+                kept.set_high(
+                    0,
+                    high[..SPAN_WORDS].try_into().unwrap(),
+                    high[SPAN_WORDS..].try_into().unwrap(),
+                );
             }
             planes.push(kept);
             counts.push(frame);

@@ -3,8 +3,10 @@
 use super::choice::{Segment, choose};
 use super::stats::Stats;
 use crate::count_code::model::Model;
-use crate::count_code::tables::{OTHER, SKIP_CELLS, Symbol, Table, WIDE_CENTRE, dense, sparse, wide};
-use crate::count_code::{GROUP_PIXELS, INTERVAL, LAST_SEGMENT, SCALE_BITS, STATE_LOW, TWO_STATES};
+use crate::count_code::tables::{
+    OTHER, SKIP_CELLS, SparseTable, Symbol, Table, WIDE_CENTRE, dense, sparse, wide,
+};
+use crate::count_code::{GROUP_PIXELS, INTERVAL, LAST_SEGMENT, STATE_LOW, TWO_STATES};
 use crate::types::CountType;
 
 /// A count that is not 0 and where it stands among the covered positions of the interval.
@@ -68,8 +70,6 @@ impl Event for u64 {
 /// Words that the longest group can take: a sparse count of 32 bits written out takes seven at most (symbol, place in
 /// the cell, class, four of the value), and no position takes more; a symbol for sixteen zeros or more takes one.
 const MOST_WORDS: usize = GROUP_PIXELS * INTERVAL * 8 + 64;
-/// Tokens that the longest group can have: one an event, and one for every full run of zeros between them.
-const MOST_TOKENS: usize = GROUP_PIXELS * INTERVAL + GROUP_PIXELS * INTERVAL / SKIP_CELLS + 1;
 /// Counts from which two states are worth their bytes.
 const EVENTS_FOR_TWO_STATES: u64 = 64;
 
@@ -78,9 +78,6 @@ const EVENTS_FOR_TWO_STATES: u64 = 64;
 pub(crate) struct GroupEncoder {
     words: Vec<u16>,
     stats: Vec<Stats>,
-    /// Room for the tokens of a sparse segment, and its counts of at least 4.
-    tokens: Vec<Token>,
-    written_out: Vec<u32>,
     /// Counts of a pixel, where they are coded one by one.
     counts: Vec<u32>,
     /// Bits of a count written out.
@@ -93,8 +90,6 @@ impl GroupEncoder {
         Self {
             words: vec![0; MOST_WORDS],
             stats: Vec::with_capacity(GROUP_PIXELS),
-            tokens: vec![0; MOST_TOKENS],
-            written_out: Vec::new(),
             counts: vec![0; INTERVAL],
             count_bits,
         }
@@ -167,16 +162,12 @@ impl GroupEncoder {
             match model {
                 Model::Zero | Model::Constant(_) => {}
                 Model::Sparse(index) => {
-                    let model = sparse(index);
-                    let (tokens, written_out) = (&mut self.tokens, &mut self.written_out);
-                    let shift = model.shift;
-                    let used = match shift {
+                    let SparseTable { table, shift, .. } = sparse(index);
+                    match shift {
                         // most counts are in segments whose cells are single zeros
-                        0 => list_tokens(pixels, samples, 0, tokens, written_out),
-                        _ => list_tokens(pixels, samples, shift, tokens, written_out),
-                    };
-                    let tokens = &tokens[..used];
-                    write_tokens(&mut coder, &model.table, shift, tokens, written_out, self.count_bits);
+                        0 => write_sparse(&mut coder, table, 0, pixels, samples, self.count_bits),
+                        _ => write_sparse(&mut coder, table, *shift, pixels, samples, self.count_bits),
+                    }
                 }
                 Model::Literal | Model::Dense(_) | Model::Wide { .. } => {
                     for events in pixels.iter().rev() {
@@ -215,7 +206,7 @@ fn write_counts<const TWO: bool>(coder: &mut Coder<TWO>, model: Model, counts: &
         let above = i64::from(count) - base;
         let coded = usize::try_from(above >> shift).unwrap_or(OTHER).min(OTHER);
         let symbol = &table.symbols[coded];
-        if coded < OTHER && symbol.frequency > 0 {
+        if coded < OTHER && symbol.is_coded() {
             local.raw((above & ((1 << shift) - 1)) as u32, shift);
             local.symbol(symbol);
         } else {
@@ -226,81 +217,65 @@ fn write_counts<const TWO: bool>(coder: &mut Coder<TWO>, model: Model, counts: &
     (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
 }
 
-/// One symbol of a sparse segment and what follows it: `symbol | low << 8 | written-out << 31`; `low` are the bits of
-/// the place within the cell.
-type Token = u32;
-const WRITTEN_OUT: Token = 1 << 31;
-
-/// Puts the tokens of a sparse segment into `tokens`, in the order in which they are read, and the counts of at least
-/// 4, which follow their tokens, into `written_out`. Returns how many tokens there are.
+/// Writes the counts of a sparse segment, the last first: each with the run of zeros before it.
 #[inline(always)]
-fn list_tokens<E: Event>(
-    pixels: &[&[E]],
-    samples: usize,
-    shift: u32,
-    tokens: &mut [Token],
-    written_out: &mut Vec<u32>,
-) -> usize {
-    written_out.clear();
-    let (mut used, mut next) = (0, 0);
-    for (pixel, events) in pixels.iter().enumerate() {
-        for event in *events {
-            let place = pixel * samples + event.position();
-            let gap = place - next;
-            next = place + 1;
-            let mut cells = gap >> shift;
-            while cells >= SKIP_CELLS {
-                tokens[used] = OTHER as Token;
-                used += 1;
-                cells -= SKIP_CELLS;
-            }
-            let low = (gap & ((1 << shift) - 1)) as Token;
-            let count = event.count();
-            let class = count.min(4) - 1;
-            let mut token = (4 * cells as Token + class) | low << 8;
-            if class == 3 {
-                token |= WRITTEN_OUT;
-                written_out.push(count);
-            }
-            tokens[used] = token;
-            used += 1;
-        }
-    }
-    let skips = (pixels.len() * samples - next).div_ceil(SKIP_CELLS << shift);
-    tokens[used..used + skips].fill(OTHER as Token);
-    used + skips
-}
-
-/// Writes tokens, the last first.
-fn write_tokens<const TWO: bool>(
+fn write_sparse<E: Event, const TWO: bool>(
     coder: &mut Coder<TWO>,
     table: &Table,
     shift: u32,
-    tokens: &[Token],
-    written_out: &[u32],
+    pixels: &[&[E]],
+    samples: usize,
     count_bits: u32,
 ) {
     // in registers, not behind the reference
     let mut local = Coder::<TWO> { words: &mut *coder.words, ..*coder };
-    let mut written_out = written_out.iter().rev();
-    for &token in tokens.iter().rev() {
-        local.turn();
-        let symbol = (token & 0xff) as usize;
-        if token & WRITTEN_OUT != 0 {
-            let count = written_out.next().copied().unwrap_or(4);
+    // the count met last, whose zeros are known once the one before it is met; at first the end, which has none
+    let (mut place, mut count) = (pixels.len() * samples, 0);
+    for (pixel, events) in pixels.iter().enumerate().rev() {
+        let first = pixel * samples;
+        for event in events.iter().rev() {
+            let before = first + event.position();
+            write_run(&mut local, table, shift, place - before - 1, count, count_bits);
+            (place, count) = (before, event.count());
+        }
+    }
+    write_run(&mut local, table, shift, place, count, count_bits);
+    (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
+}
+
+/// Writes a run of zeros and the count behind it; a count of 0 is the end of the segment.
+#[inline(always)]
+fn write_run<const TWO: bool>(
+    coder: &mut Coder<TWO>,
+    table: &Table,
+    shift: u32,
+    zeros: usize,
+    count: u32,
+    count_bits: u32,
+) {
+    let mut skips = (zeros >> shift) / SKIP_CELLS;
+    if count == 0 {
+        skips = zeros.div_ceil(SKIP_CELLS << shift);
+    } else {
+        coder.turn();
+        let class = count.min(4) as usize - 1;
+        if class == 3 {
             if count < 7 {
-                local.short_raw(count - 4, 2);
+                coder.short_raw(count - 4, 2);
             } else {
-                local.raw(count, count_bits);
-                local.short_raw(3, 2);
+                coder.raw(count, count_bits);
+                coder.short_raw(3, 2);
             }
         }
-        if shift > 0 && symbol != OTHER {
-            local.short_raw(token >> 8 & 0xfff, shift);
+        if shift > 0 {
+            coder.short_raw((zeros & ((1 << shift) - 1)) as u32, shift);
         }
-        local.symbol(&table.symbols[symbol]);
+        coder.symbol(&table.symbols[4 * ((zeros >> shift) % SKIP_CELLS) + class]);
     }
-    (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
+    for _ in 0..skips {
+        coder.turn();
+        coder.symbol(&table.symbols[OTHER]);
+    }
 }
 
 /// The range coder: two states (one unused where the stream has one), words from the back of the buffer.
@@ -323,18 +298,16 @@ impl<const TWO: bool> Coder<'_, TWO> {
     /// Gives up a word when the state is at `limit`.
     #[inline(always)]
     fn give_up(&mut self, limit: u32) {
-        let full = u32::from(self.state >= limit);
+        let full = self.state >= limit;
         self.words[self.first - 1] = self.state as u16;
-        self.first -= full as usize;
-        self.state >>= full * 16;
+        self.first -= usize::from(full);
+        self.state = if full { self.state >> 16 } else { self.state };
     }
 
     #[inline(always)]
     fn symbol(&mut self, symbol: &Symbol) {
         self.give_up(symbol.limit);
-        let quotient = ((u64::from(self.state) * symbol.reciprocal) >> symbol.shift) as u32;
-        let gap = (1 << SCALE_BITS) - u32::from(symbol.frequency);
-        self.state += quotient * gap + u32::from(symbol.start);
+        self.state = symbol.step(self.state);
     }
 
     /// `bits` bits, at most 12.

@@ -50,11 +50,14 @@ impl FramePlanes {
     }
 
     /// Sets planes 2 and 3 of a span.
-    pub(crate) fn set_high(&mut self, span: usize, high: PlanePair) {
+    #[inline]
+    pub(crate) fn set_high(&mut self, span: usize, two: [u64; SPAN_WORDS], three: [u64; SPAN_WORDS]) {
         if self.high.len() < self.low.len() {
             self.high.resize(self.low.len(), PlanePair::default());
         }
-        self.high[span] = high;
+        let pair = &mut self.high[span].0;
+        pair[..SPAN_WORDS].copy_from_slice(&two);
+        pair[SPAN_WORDS..].copy_from_slice(&three);
         self.has_high[span / 64] |= 1 << (span % 64);
     }
 
@@ -131,14 +134,14 @@ mod tests {
         let full = PlanePair([u64::MAX; 2 * SPAN_WORDS]);
         planes.start(70);
         planes.low_mut(0).fill(full);
-        (0..70).for_each(|span| planes.set_high(span, full));
+        (0..70).for_each(|span| planes.set_high(span, [u64::MAX; 4], [u64::MAX; 4]));
         assert_eq!(planes.high().count(), 70);
         planes.start(3);
         planes.low_mut(0)[..2]
             .copy_from_slice(&[PlanePair::default(), PlanePair([1 << 9, 0, 0, 0, 0, 0, 0, 0])]);
         planes.low_mut(2).copy_from_slice(&[PlanePair([0, 0, 0, 0, 0, 1, 0, 0])]);
-        planes.set_high(1, PlanePair([0, 0, 0, 0, 0, 0, 0, 1 << 63]));
-        planes.set_high(2, PlanePair([0, 1, 0, 0, 0, 0, 0, 0]));
+        planes.set_high(1, [0; 4], [0, 0, 0, 1 << 63]);
+        planes.set_high(2, [0, 1, 0, 0], [0; 4]);
         let of = |span| {
             let mut found = Vec::new();
             planes.for_each(span, |place, value| found.push((place, value)));

@@ -1,6 +1,6 @@
 //! A frame from its bit planes: counts below 16 stay planes, larger ones are taken out, the sums come from the planes.
 
-use crate::encode_counts::{FramePlanes, PlanePair, SPAN_PIXELS, SPAN_WORDS};
+use crate::encode_counts::{FramePlanes, PlanePair, SPAN_PIXELS, SPAN_WORDS, set_bits};
 use crate::sum_counts::{TILE, tile_shape};
 use crate::types::{Count, DetectorShape};
 
@@ -57,71 +57,83 @@ fn keep_block_by_words<T: Count>(
     let plane_bytes = block.len() / (8 * size_of::<T>());
     let plane = |plane: usize| &block[plane * plane_bytes..][..plane_bytes];
     let low = planes.low_mut(first_span);
-    for_each_span(plane(0), plane(1), |span, pair| low[span] = pair);
+    for_each_span(plane(0), plane(1), |span, one, other| {
+        // half by half: a pair that is put together first is written twice
+        low[span].0[..SPAN_WORDS].copy_from_slice(&one);
+        low[span].0[SPAN_WORDS..].copy_from_slice(&other);
+    });
     if is_any_set(&block[2 * plane_bytes..4 * plane_bytes]) {
-        for_each_span(plane(2), plane(3), |span, pair| {
-            if pair.0 != [0; 2 * SPAN_WORDS] {
-                planes.set_high(first_span + span, pair);
+        for_each_span(plane(2), plane(3), |span, one, other| {
+            if (one, other) != ([0; SPAN_WORDS], [0; SPAN_WORDS]) {
+                planes.set_high(first_span + span, one, other);
             }
         });
     }
-    if is_any_set(&block[4 * plane_bytes..]) {
-        take_large(block, first_span, planes, large);
+    for span in 0..plane_bytes.div_ceil(SPAN_BYTES) {
+        let above = words_above(block, plane_bytes, span);
+        for (word, &above) in above.iter().enumerate() {
+            for bit in set_bits(above) {
+                let place = word * 64 + bit;
+                let value = value_in(block, 8 * size_of::<T>(), span * SPAN_PIXELS + place);
+                planes.take(first_span + span, place);
+                // pixels fit 32 bits; as many planes as the type has bits
+                let pixel = ((first_span + span) * SPAN_PIXELS + place) as u32;
+                large.push((pixel, T::try_from(value).unwrap_or_default()));
+            }
+        }
     }
+}
+
+/// Which counts of a span are 16 or more.
+#[inline(always)]
+fn words_above(block: &[u8], plane_bytes: usize, span: usize) -> [u64; SPAN_WORDS] {
+    let at = span * SPAN_BYTES;
+    let mut above = [0; SPAN_WORDS];
+    for plane in block[4 * plane_bytes..].chunks_exact(plane_bytes) {
+        let some = match plane[at..].first_chunk() {
+            Some(bytes) => words(bytes),
+            None => {
+                let mut bytes = [0; SPAN_BYTES];
+                bytes[..plane.len() - at].copy_from_slice(&plane[at..]);
+                words(&bytes)
+            }
+        };
+        (0..SPAN_WORDS).for_each(|word| above[word] |= some[word]);
+    }
+    above
+}
+
+/// The count at a place of a block of so many planes.
+fn value_in(block: &[u8], num_planes: usize, place: usize) -> u32 {
+    let planes = block.chunks_exact(block.len() / num_planes).enumerate();
+    planes.fold(0, |value, (plane, bytes)| value | u32::from(bytes[place / 8] >> (place % 8) & 1) << plane)
 }
 
 /// Calls `each` with the spans of two planes, counted from 0; the last may be shorter than others, and is filled with zeros.
 #[inline(always)]
-fn for_each_span(one: &[u8], other: &[u8], mut each: impl FnMut(usize, PlanePair)) {
+fn for_each_span(
+    one: &[u8],
+    other: &[u8],
+    mut each: impl FnMut(usize, [u64; SPAN_WORDS], [u64; SPAN_WORDS]),
+) {
     let ((one, one_rest), (other, other_rest)) = (one.as_chunks(), other.as_chunks());
     for (span, (one, other)) in one.iter().zip(other).enumerate() {
-        each(span, pair(one, other));
+        each(span, words(one), words(other));
     }
     if !one_rest.is_empty() {
         let fill = |rest: &[u8]| {
             let mut bytes = [0; SPAN_BYTES];
             bytes[..rest.len()].copy_from_slice(rest);
-            bytes
+            words(&bytes)
         };
-        each(one.len(), pair(&fill(one_rest), &fill(other_rest)));
+        each(one.len(), fill(one_rest), fill(other_rest));
     }
 }
 
 #[inline(always)]
-fn pair(one: &[u8; SPAN_BYTES], other: &[u8; SPAN_BYTES]) -> PlanePair {
-    let mut pair = PlanePair::default();
-    let (low, high) = pair.0.split_at_mut(SPAN_WORDS);
-    for (words, bytes) in [(low, one), (high, other)] {
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-    }
-    pair
-}
-
-/// Takes the counts of 16 or more out of the planes that are kept.
-#[cold]
-fn take_large<T: Count>(
-    block: &[u8],
-    first_span: usize,
-    planes: &mut FramePlanes,
-    large: &mut Vec<(u32, T)>,
-) {
-    let num_planes = 8 * size_of::<T>();
-    let plane_bytes = block.len() / num_planes;
-    for byte in 0..plane_bytes {
-        let at = |plane: usize| block[plane * plane_bytes + byte];
-        let above = (4..num_planes).fold(0, |above, plane| above | at(plane));
-        for bit in (0..8).filter(|bit| above >> bit & 1 == 1) {
-            let value =
-                (0..num_planes).fold(0, |value, plane| value | u32::from(at(plane) >> bit & 1) << plane);
-            let place = byte * 8 + bit;
-            planes.take(first_span + place / SPAN_PIXELS, place % SPAN_PIXELS);
-            // pixels fit 32 bits; as many planes as the type has bits
-            let pixel = (first_span * SPAN_PIXELS + place) as u32;
-            large.push((pixel, T::try_from(value).unwrap_or_default()));
-        }
-    }
+fn words(bytes: &[u8; SPAN_BYTES]) -> [u64; SPAN_WORDS] {
+    let bytes = bytes.as_chunks::<8>().0;
+    std::array::from_fn(|word| u64::from_le_bytes(bytes[word]))
 }
 
 #[inline(always)]
@@ -138,10 +150,42 @@ pub(super) struct PlaneSummer {
     detector: DetectorShape,
     /// Sums of eight pixels, a byte each, lowest first; eight in a word.
     eights: Vec<u64>,
-    /// Sums of the tiles of eight rows.
-    tiles: Vec<u16>,
-    /// Sums of their partial sums.
-    rising: Vec<u16>,
+    tile_cols: usize,
+}
+
+/// Tiles side by side.
+const LANES: usize = 8;
+
+/// Sums of every eighth column of tiles.
+#[derive(Default)]
+struct LaneSums {
+    total: [u64; LANES],
+    row_moment: [u64; LANES],
+    /// Of tile columns, not of pixels.
+    col_moment: [u64; LANES],
+}
+
+impl LaneSums {
+    /// Adds the tiles from column `col` on, of rows that end at `end`: their sums, and the sums of the partial sums.
+    #[inline(always)]
+    fn add(&mut self, end: usize, col: usize, columns: &[u16; LANES], rising: &[u16; LANES]) {
+        for lane in 0..LANES {
+            let column = u64::from(columns[lane]);
+            self.total[lane] += column;
+            // the row before the end was counted once in the partial sums, the one before that twice
+            self.row_moment[lane] += column * end as u64 - u64::from(rising[lane]);
+            self.col_moment[lane] += column * (col + lane) as u64;
+        }
+    }
+}
+
+/// Adds a row of bytes of at most 120, one of eight, to the sums of columns, and these to the sums of partial sums.
+#[inline(always)]
+fn add_row(row: &[u8; LANES], columns: &mut [u16; LANES], rising: &mut [u16; LANES]) {
+    for lane in 0..LANES {
+        columns[lane] += u16::from(row[lane]);
+        rising[lane] += columns[lane];
+    }
 }
 
 /// Total, row moment and column moment.
@@ -157,8 +201,7 @@ impl PlaneSummer {
         Self {
             detector,
             eights: vec![0; detector.pixels().div_ceil(SPAN_PIXELS) * SPAN_WORDS],
-            tiles: vec![0; tile_shape(detector).1],
-            rising: vec![0; tile_shape(detector).1],
+            tile_cols: tile_shape(detector).1,
         }
     }
 
@@ -207,36 +250,30 @@ impl PlaneSummer {
     fn sum_bytes(&mut self, planes: &FramePlanes, tiles: &mut [u64]) -> Sums {
         let within = sum_eights(planes, &mut self.eights);
         let eights: &[u8] = bytemuck::cast_slice(&self.eights);
-        let mut sums = Sums { col_moment: within, ..Sums::default() };
-        let (rows, tile_cols) = (self.detector.rows, self.tiles.len());
-        let (columns, rising) = (&mut self.tiles, &mut self.rising);
+        let (rows, tile_cols) = (self.detector.rows, self.tile_cols);
+        let mut lanes = LaneSums::default();
         for (first, tiles) in (0..rows).step_by(TILE).zip(tiles.chunks_exact_mut(tile_cols)) {
             let num_rows = TILE.min(rows - first);
-            columns.fill(0);
-            rising.fill(0);
-            for eights in eights[first * tile_cols..][..num_rows * tile_cols].chunks_exact(tile_cols) {
-                // of eight rows of bytes of at most 120: the sum, and the sum of all partial sums
-                for ((column, rising), &eight) in columns.iter_mut().zip(rising.iter_mut()).zip(eights) {
-                    *column += u16::from(eight);
-                    *rising += *column;
+            let eights = &eights[first * tile_cols..][..num_rows * tile_cols];
+            for (col, tiles) in (0..tile_cols).step_by(LANES).zip(tiles.chunks_mut(LANES)) {
+                let (mut columns, mut rising) = ([0; LANES], [0; LANES]);
+                for row in eights.chunks_exact(tile_cols) {
+                    match row[col..].first_chunk::<LANES>() {
+                        Some(row) => add_row(row, &mut columns, &mut rising),
+                        None => {
+                            let mut filled = [0; LANES];
+                            filled[..tile_cols - col].copy_from_slice(&row[col..]);
+                            add_row(&filled, &mut columns, &mut rising);
+                        }
+                    }
                 }
+                tiles.iter_mut().zip(columns).for_each(|(tile, column)| *tile = column.into());
+                lanes.add(first + num_rows, col, &columns, &rising);
             }
-            let (mut total, mut all_rising, mut col_moment) = (0_u32, 0_u32, 0_u64);
-            for (col, ((tile, &column), &rising)) in
-                (0_u32..).zip(tiles.iter_mut().zip(columns.iter()).zip(rising.iter()))
-            {
-                *tile = column.into();
-                total += u32::from(column);
-                all_rising += u32::from(rising);
-                col_moment += u64::from(u32::from(column) * col);
-            }
-            sums.total += u64::from(total);
-            // the row of number r was counted num_rows - r times
-            let within_rows = num_rows as u64 * u64::from(total) - u64::from(all_rising);
-            sums.row_moment += first as u64 * u64::from(total) + within_rows;
-            sums.col_moment += TILE as u64 * col_moment;
         }
-        sums
+        let [total, row_moment, col_moment] =
+            [lanes.total, lanes.row_moment, lanes.col_moment].map(|lanes| lanes.iter().sum::<u64>());
+        Sums { total, row_moment, col_moment: within + TILE as u64 * col_moment }
     }
 
     /// Adds a count to the sums of its frame.
@@ -245,49 +282,66 @@ impl PlaneSummer {
         sums.total = sums.total.wrapping_add(count);
         sums.row_moment = sums.row_moment.wrapping_add(count.wrapping_mul(row as u64));
         sums.col_moment = sums.col_moment.wrapping_add(count.wrapping_mul(col as u64));
-        tiles[row / TILE * self.tiles.len() + col / TILE] += count;
+        tiles[row / TILE * self.tile_cols + col / TILE] += count;
     }
 }
 
 /// Fills `eights`; returns the sum of count x place among the eight.
 #[inline(always)]
 fn sum_eights(planes: &FramePlanes, eights: &mut [u64]) -> u64 {
-    let mut moment = [0; 2 * SPAN_WORDS];
+    let mut moments = [[0; SPAN_WORDS]; 4];
+    let [one, two, four, eight] = &mut moments;
     for (pair, eights) in planes.low().iter().zip(eights.as_chunks_mut::<SPAN_WORDS>().0) {
-        let bytes = sum_bytes(pair, &mut moment);
+        let bytes = sum_bytes(pair, one, two);
         (0..SPAN_WORDS).for_each(|word| eights[word] = bytes[word].to_le());
     }
-    let mut high_moment = [0; 2 * SPAN_WORDS];
     for (span, pair) in planes.high() {
-        let bytes = sum_bytes(pair, &mut high_moment);
+        let bytes = sum_bytes(pair, four, eight);
         // a byte is at most 8 * 15
         for (eight, bytes) in eights[span * SPAN_WORDS..][..SPAN_WORDS].iter_mut().zip(bytes) {
             *eight = (u64::from_le(*eight) + 4 * bytes).to_le();
         }
     }
-    let plane = |plane: usize, moment: &[u64; 2 * SPAN_WORDS]| {
-        moment[plane * SPAN_WORDS..][..SPAN_WORDS].iter().sum::<u64>()
-    };
-    plane(0, &moment) + 2 * plane(1, &moment) + 4 * plane(0, &high_moment) + 8 * plane(1, &high_moment)
+    (0..).zip(&moments).map(|(plane, moments)| moments.iter().sum::<u64>() << plane).sum()
 }
 
-/// The sums of eight pixels each, of two planes; adds to `moment`, by word, the places of the bits among their eight.
+/// The sums of eight pixels each, of two planes; adds to the moments of the planes, by word, the places of the bits among
+/// their eight.
 #[inline(always)]
-fn sum_bytes(pair: &PlanePair, moment: &mut [u64; 2 * SPAN_WORDS]) -> [u64; SPAN_WORDS] {
-    const TWO: u64 = 0x5555_5555_5555_5555;
-    const FOUR: u64 = 0x3333_3333_3333_3333;
-    const EIGHT: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    for (moment, &bits) in moment.iter_mut().zip(&pair.0) {
-        // a place is a number of three bits
-        let with = |places: u64| u64::from((bits & places).count_ones());
-        *moment += with(!TWO) + 2 * with(!FOUR) + 4 * with(!EIGHT);
+fn sum_bytes(
+    pair: &PlanePair,
+    one_moment: &mut [u64; SPAN_WORDS],
+    other_moment: &mut [u64; SPAN_WORDS],
+) -> [u64; SPAN_WORDS] {
+    // half by half: what is done with both and then taken apart goes through memory
+    let (mut one, mut other) = ([0; SPAN_WORDS], [0; SPAN_WORDS]);
+    one.copy_from_slice(&pair.0[..SPAN_WORDS]);
+    other.copy_from_slice(&pair.0[SPAN_WORDS..]);
+    for word in 0..SPAN_WORDS {
+        one_moment[word] += sum_places(one[word]);
+        other_moment[word] += sum_places(other[word]);
     }
-    let ones = pair.0.map(|bits| {
-        let twos = bits - (bits >> 1 & TWO);
-        let fours = (twos & FOUR) + (twos >> 2 & FOUR);
-        (fours + (fours >> 4)) & EIGHT
-    });
-    std::array::from_fn(|word| ones[word] + 2 * ones[SPAN_WORDS + word])
+    std::array::from_fn(|word| count_ones(one[word]) + 2 * count_ones(other[word]))
+}
+
+const TWO: u64 = 0x5555_5555_5555_5555;
+const FOUR: u64 = 0x3333_3333_3333_3333;
+const EIGHT: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+
+/// The sum of the places of the bits, each among the eight of its byte.
+#[inline(always)]
+fn sum_places(bits: u64) -> u64 {
+    // a place is a number of three bits
+    let with = |places: u64| u64::from((bits & places).count_ones());
+    with(!TWO) + 2 * with(!FOUR) + 4 * with(!EIGHT)
+}
+
+/// The number of bits in each byte.
+#[inline(always)]
+fn count_ones(bits: u64) -> u64 {
+    let twos = bits - (bits >> 1 & TWO);
+    let fours = (twos & FOUR) + (twos >> 2 & FOUR);
+    (fours + (fours >> 4)) & EIGHT
 }
 
 #[cfg(test)]
@@ -297,9 +351,9 @@ mod tests {
     #[test]
     fn bytes_of_planes_sum_to_counts_and_places() {
         let pair = PlanePair([u64::MAX, 0, 0x8001_1234_90ab_cdef, 3, u64::MAX, u64::MAX, 0x77, 1 << 63]);
-        let mut moment = [0; 2 * SPAN_WORDS];
-        let bytes = sum_bytes(&pair, &mut moment);
-        for (bits, moment) in pair.0.into_iter().zip(moment) {
+        let (mut one, mut other) = ([0; SPAN_WORDS], [0; SPAN_WORDS]);
+        let bytes = sum_bytes(&pair, &mut one, &mut other);
+        for (bits, moment) in pair.0.into_iter().zip(one.into_iter().chain(other)) {
             assert_eq!(moment, (0..64).map(|bit| (bits >> bit & 1) * (bit % 8)).sum::<u64>());
         }
         for (word, bytes) in bytes.into_iter().enumerate() {
@@ -322,7 +376,8 @@ mod tests {
                 let mut pair = full;
                 (words..SPAN_WORDS).for_each(|word| (pair.0[word], pair.0[SPAN_WORDS + word]) = (0, 0));
                 planes.low_mut(span)[0] = pair;
-                planes.set_high(span, pair);
+                let plane = std::array::from_fn(|word| pair.0[word]);
+                planes.set_high(span, plane, plane);
             }
             let mut tiles = Vec::new();
             let sums = PlaneSummer::new(detector).sum(&planes, &mut tiles);
