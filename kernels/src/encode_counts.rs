@@ -25,6 +25,7 @@ pub use cpu::CpuInterval;
 pub(crate) use cpu::{Frames, Slot};
 pub(crate) use planes::{FramePlanes, PlanePair, SPAN_WORDS, set_bits};
 pub(crate) use scan::{SPAN_PIXELS, Scratch, scan_frame};
+pub(crate) use tiles::FrameTiles;
 pub use tiles::PackedTiles;
 
 /// One interval, encoded, with its sums.

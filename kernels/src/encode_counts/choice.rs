@@ -6,12 +6,12 @@
 use std::sync::LazyLock;
 
 use super::stats::Stats;
-use crate::count_code::GROUP_PIXELS;
 use crate::count_code::model::Model;
 use crate::count_code::numbers::log2;
 use crate::count_code::tables::{
     DENSE_TABLES, SPARSE_TABLES, WIDE_TABLES, dense_mean, sparse, sparse_rate, wide_deviation,
 };
+use crate::count_code::{GROUP_PIXELS, INTERVAL};
 
 /// Bits of a segment's header beyond the first segment's: code and number of pixels.
 const SEGMENT_BITS: f64 = 16.0;
@@ -128,6 +128,19 @@ fn sparse_bits(stats: &Stats, index: usize, count_bits: f64) -> f64 {
 
 /// The sparse table whose share of positions with a count is nearest to `events / samples`.
 fn nearest_sparse(events: u64, samples: u64) -> usize {
+    // what a pixel of a whole interval asks for, looked up
+    static OF_INTERVAL: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        (0..INTERVAL as u64).map(|events| search_nearest(events, INTERVAL as u64) as u8).collect()
+    });
+    if samples == INTERVAL as u64
+        && let Some(&near) = OF_INTERVAL.get(events as usize)
+    {
+        return near.into();
+    }
+    search_nearest(events, samples)
+}
+
+fn search_nearest(events: u64, samples: u64) -> usize {
     // share of positions with a count, 1 - exp(-rate), for every table
     static SHARES: LazyLock<[f64; SPARSE_TABLES]> = LazyLock::new(|| {
         std::array::from_fn(|index| 1.0 - 1.0 / crate::count_code::numbers::exp(sparse_rate(index)))

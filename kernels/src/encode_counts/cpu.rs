@@ -10,7 +10,7 @@ use super::by_pixel::{IntervalPlanes, PixelLists};
 use super::group::{Event, GroupEncoder};
 use super::planes::FramePlanes;
 use super::scan::{FrameEvents, SPAN_PIXELS, ask_for};
-use super::tiles::pack_tiles;
+use super::tiles::{FrameTiles, pack_tiles};
 use super::{EncodeCounts, EncodeCountsError, EncodedInterval};
 use crate::count_code::{
     Coverage, Directory, EncodedCounts, GROUP_PIXELS, INTERVAL, SPAN_GROUPS, num_groups,
@@ -18,7 +18,7 @@ use crate::count_code::{
 use crate::device::{Cpu, Device, DeviceError};
 use crate::reduce_frames::Reducible;
 use crate::sum_counts::tile_shape;
-use crate::types::{BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch};
+use crate::types::{BatchShape, Count, CountBuffer, CountType, DetectorShape, FrameBatch};
 
 /// An interval that is being filled: the events of every frame and its sums.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ pub(crate) struct Slot<T> {
     pub(crate) row_moment: u64,
     pub(crate) col_moment: u64,
     /// Sums of its small tiles.
-    pub(crate) tiles: Vec<u64>,
+    pub(crate) tiles: FrameTiles,
 }
 
 impl<T> Default for Slot<T> {
@@ -99,7 +99,7 @@ impl<T> Default for Slot<T> {
             total: 0,
             row_moment: 0,
             col_moment: 0,
-            tiles: Vec::new(),
+            tiles: FrameTiles::default(),
         }
     }
 }
@@ -108,7 +108,7 @@ impl<T> Slot<T> {
     /// A frame whose counts are all 0.
     pub(crate) fn nothing(detector: DetectorShape) -> Self {
         let (tile_rows, tile_cols) = tile_shape(detector);
-        Self { tiles: vec![0; tile_rows * tile_cols], ..Self::default() }
+        Self { tiles: FrameTiles::Narrow(vec![0; tile_rows * tile_cols]), ..Self::default() }
     }
 }
 
@@ -287,7 +287,7 @@ fn encode<T: Packed>(
     let covered: Vec<&Slot<T>> = coverage.present().map(|position| &slots[position]).collect();
     let pixels = detector.pixels();
     let num_spans = pixels.div_ceil(SPAN_PIXELS);
-    let counts = CoveredCounts::new(&covered, num_spans);
+    let counts = CoveredCounts::new(covered, num_spans);
     let spans: Vec<SpanOut> = (0..num_spans)
         .into_par_iter()
         .map(|span| {
@@ -308,8 +308,8 @@ fn encode<T: Packed>(
     let there = |position| coverage.contains(position).then(|| &slots[position]);
     let of =
         |sum: fn(&Slot<T>) -> u64| (0..coverage.positions()).map(|at| there(at).map_or(0, sum)).collect();
-    let tiles: Vec<Option<&[u64]>> =
-        (0..coverage.positions()).map(|at| there(at).map(|slot| slot.tiles.as_slice())).collect();
+    let tiles: Vec<Option<&FrameTiles>> =
+        (0..coverage.positions()).map(|at| there(at).map(|slot| &slot.tiles)).collect();
     Ok(EncodedInterval {
         totals: of(|slot| slot.total),
         row_moments: of(|slot| slot.row_moment),
@@ -324,47 +324,49 @@ fn encode<T: Packed>(
 /// The counts of the covered frames, in the order of their positions.
 struct CoveredCounts<'a, T> {
     num_frames: usize,
-    /// The planes of all frames, where every frame has them.
-    planes: Option<IntervalPlanes<'a>>,
-    /// Whatever is not in `planes`, frame by frame.
-    others: Vec<Others<'a, T>>,
-    /// First event of each span in each of `others`, `[span][other]`, and the ends: read in order when a span is encoded.
-    starts: Vec<u32>,
+    held: Held<'a, T>,
 }
 
-/// Counts that are sorted by pixel one by one.
-struct Others<'a, T> {
-    /// Place of the frame among the covered.
+enum Held<'a, T> {
+    /// Every frame has planes; with the large counts of every span.
+    Planes(IntervalPlanes<'a>, Vec<Vec<LargeCount<T>>>),
+    /// Some frames have only events, which are sorted by pixel one by one, and so are the planes of the others.
+    /// With the first event of each span in each frame, `[span][frame]`, and the ends: read in order when a span is encoded.
+    Events(Vec<&'a Slot<T>>, Vec<u32>),
+}
+
+/// A count that is not in the planes.
+#[derive(Clone)]
+struct LargeCount<T> {
     frame: usize,
-    /// Its planes, where not every frame has them.
-    planes: Option<&'a FramePlanes>,
-    places: &'a [u8],
-    values: &'a [T],
+    /// Its pixel's place in the span.
+    place: u8,
+    value: T,
 }
 
-impl<'a, T> CoveredCounts<'a, T> {
-    fn new(frames: &[&'a Slot<T>], num_spans: usize) -> Self {
-        let all_planes = !frames.is_empty() && frames.iter().all(|slot| slot.planes.is_kept());
-        let mut others: Vec<Others<'a, T>> = Vec::new();
-        let mut spans: Vec<&[u32]> = Vec::new();
-        for (frame, &Slot { planes, events: FrameEvents { places, values, spans: ends }, .. }) in
-            frames.iter().enumerate()
-        {
-            let planes = (!all_planes && planes.is_kept()).then_some(planes);
-            if planes.is_some() || !places.is_empty() {
-                others.push(Others { frame, planes, places, values });
-                spans.push(ends);
+impl<'a, T: Count> CoveredCounts<'a, T> {
+    fn new(frames: Vec<&'a Slot<T>>, num_spans: usize) -> Self {
+        let num_frames = frames.len();
+        if frames.iter().all(|slot| slot.planes.is_kept()) {
+            let mut large = vec![Vec::new(); num_spans];
+            for (frame, slot) in frames.iter().enumerate() {
+                let FrameEvents { places, values, spans } = &slot.events;
+                for (large, ends) in large.iter_mut().zip(spans.windows(2)) {
+                    for event in ends[0] as usize..ends[1] as usize {
+                        large.push(LargeCount { frame, place: places[event], value: values[event] });
+                    }
+                }
+            }
+            let planes = IntervalPlanes::new(frames.iter().map(|slot| &slot.planes), num_spans);
+            return Self { num_frames, held: Held::Planes(planes, large) };
+        }
+        let mut starts = vec![0; (num_spans + 1) * num_frames];
+        for (frame, slot) in frames.iter().enumerate() {
+            for (span, &start) in slot.events.spans.iter().enumerate() {
+                starts[span * num_frames + frame] = start;
             }
         }
-        let mut starts = vec![0; (num_spans + 1) * others.len()];
-        for (other, spans) in spans.into_iter().enumerate() {
-            for (span, &start) in spans.iter().enumerate() {
-                starts[span * others.len() + other] = start;
-            }
-        }
-        let planes = frames.iter().map(|slot| &slot.planes);
-        let planes = all_planes.then(|| IntervalPlanes::new(planes, num_spans));
-        Self { num_frames: frames.len(), planes, others, starts }
+        Self { num_frames, held: Held::Events(frames, starts) }
     }
 }
 
@@ -402,11 +404,15 @@ impl<T: Packed> SpanEncoder<T> {
 
     /// Encodes a span of `pixels` pixels.
     fn encode(&mut self, counts: &CoveredCounts<'_, T>, span: usize, pixels: usize) -> SpanOut {
-        let ends = self.sort_by_pixel(counts, span);
+        let ends = match &counts.held {
+            Held::Planes(planes, large) => {
+                self.lists.load(planes, span);
+                self.sort_large(&large[span])
+            }
+            Held::Events(frames, starts) => self.sort_by_pixel(frames, starts, span),
+        };
+        let has_lists = matches!(counts.held, Held::Planes(..));
         let Self { lists, by_pixel, merged, groups, bytes } = self;
-        if let Some(planes) = &counts.planes {
-            lists.load(planes, span);
-        }
         let mut out = SpanOut {
             bytes: Vec::new(),
             lengths: Vec::with_capacity(SPAN_GROUPS),
@@ -417,53 +423,59 @@ impl<T: Packed> SpanEncoder<T> {
         for first in (0..pixels).step_by(GROUP_PIXELS) {
             let num_pixels = (pixels - first).min(GROUP_PIXELS);
             let sorted = |pixel: usize| &by_pixel[first + pixel][..usize::from(ends[first + pixel])];
-            let has_others = (0..num_pixels).any(|pixel| ends[first + pixel] > 0);
-            if counts.planes.is_none() {
-                let group: [&[T::Event]; GROUP_PIXELS] =
-                    std::array::from_fn(|pixel| if pixel < num_pixels { sorted(pixel) } else { &[] });
-                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
-                continue;
-            }
-            lists.list_group(first);
-            if has_others {
+            let group: [&[T::Event]; GROUP_PIXELS] = if has_lists {
+                lists.list_group(first);
+                if ends[first..first + num_pixels].iter().all(|&end| end == 0) {
+                    let group: [&[u16]; GROUP_PIXELS] = std::array::from_fn(|pixel| lists.listed(pixel));
+                    out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
+                    continue;
+                }
                 let mut lens = [0; GROUP_PIXELS];
                 for (pixel, merged) in merged.iter_mut().enumerate().take(num_pixels) {
                     lens[pixel] = merge(lists.listed(pixel), sorted(pixel), merged);
                 }
-                let group: [&[T::Event]; GROUP_PIXELS] =
-                    std::array::from_fn(|pixel| &merged[pixel][..lens[pixel]]);
-                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
+                std::array::from_fn(|pixel| &merged[pixel][..lens[pixel]])
             } else {
-                let group: [&[u16]; GROUP_PIXELS] = std::array::from_fn(|pixel| lists.listed(pixel));
-                out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
-            }
+                std::array::from_fn(|pixel| if pixel < num_pixels { sorted(pixel) } else { &[] })
+            };
+            out.add_group(groups, &group[..num_pixels], counts.num_frames, bytes, T::TYPE);
         }
         out.bytes.extend_from_slice(bytes);
         out
     }
 
-    /// Puts the counts of a span that are not in the planes of all frames into `by_pixel`; returns how many each pixel has.
-    fn sort_by_pixel(&mut self, counts: &CoveredCounts<'_, T>, span: usize) -> [u16; SPAN_PIXELS] {
+    /// Puts large counts of a span into `by_pixel`; returns how many each pixel has.
+    fn sort_large(&mut self, large: &[LargeCount<T>]) -> [u16; SPAN_PIXELS] {
+        let mut ends = [0_u16; SPAN_PIXELS];
+        for &LargeCount { frame, place, value } in large {
+            let end = &mut ends[usize::from(place)];
+            self.by_pixel[usize::from(place)][usize::from(*end)] = T::Event::new(frame, value.into());
+            *end += 1;
+        }
+        ends
+    }
+
+    /// Puts all counts of a span into `by_pixel`; returns how many each pixel has.
+    fn sort_by_pixel(&mut self, frames: &[&Slot<T>], starts: &[u32], span: usize) -> [u16; SPAN_PIXELS] {
         let mut ends = [0_u16; SPAN_PIXELS];
         let by_pixel = &mut self.by_pixel[..SPAN_PIXELS];
-        let others = &counts.others;
-        let (starts, stops) =
-            counts.starts[span * others.len()..(span + 2) * others.len()].split_at(others.len());
         let mut put = |place: usize, event: T::Event| {
             by_pixel[place][usize::from(ends[place])] = event;
             ends[place] += 1;
         };
-        for (index, (other, (&start, &stop))) in others.iter().zip(starts.iter().zip(stops)).enumerate() {
-            if let (Some(ahead), Some(&start)) = (others.get(index + AHEAD), starts.get(index + AHEAD)) {
-                ask_for(ahead.places, start as usize);
-                ask_for(ahead.values, start as usize);
+        let (starts, stops) = starts[span * frames.len()..(span + 2) * frames.len()].split_at(frames.len());
+        for (index, (slot, (&start, &stop))) in frames.iter().zip(starts.iter().zip(stops)).enumerate() {
+            if let (Some(ahead), Some(&start)) = (frames.get(index + AHEAD), starts.get(index + AHEAD)) {
+                ask_for(&ahead.events.places, start as usize);
+                ask_for(&ahead.events.values, start as usize);
             }
-            if let Some(planes) = other.planes {
-                planes.for_each(span, |place, value| put(place, T::Event::new(other.frame, value.into())));
+            if slot.planes.is_kept() {
+                slot.planes.for_each(span, |place, value| put(place, T::Event::new(index, value.into())));
             }
             let range = start as usize..stop as usize;
-            for (&place, &value) in other.places[range.clone()].iter().zip(&other.values[range]) {
-                put(place.into(), T::Event::new(other.frame, value.into()));
+            let FrameEvents { places, values, .. } = &slot.events;
+            for (&place, &value) in places[range.clone()].iter().zip(&values[range]) {
+                put(place.into(), T::Event::new(index, value.into()));
             }
         }
         ends

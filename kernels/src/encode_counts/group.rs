@@ -76,7 +76,7 @@ const EVENTS_FOR_TWO_STATES: u64 = 64;
 /// Encodes groups one after the other; holds the work space.
 #[derive(Debug)]
 pub(crate) struct GroupEncoder {
-    words: Vec<u16>,
+    words: Box<[u16; MOST_WORDS]>,
     stats: Vec<Stats>,
     /// Counts of a pixel, where they are coded one by one.
     counts: Vec<u32>,
@@ -88,7 +88,7 @@ impl GroupEncoder {
     pub(crate) fn new(count_type: CountType) -> Self {
         let count_bits = count_type.bytes() as u32 * 8;
         Self {
-            words: vec![0; MOST_WORDS],
+            words: Box::new([0; MOST_WORDS]),
             stats: Vec::with_capacity(GROUP_PIXELS),
             counts: vec![0; INTERVAL],
             count_bits,
@@ -229,23 +229,37 @@ fn write_sparse<E: Event, const TWO: bool>(
 ) {
     // in registers, not behind the reference
     let mut local = Coder::<TWO> { words: &mut *coder.words, ..*coder };
-    // the count met last, whose zeros are known once the one before it is met; at first the end, which has none
-    let (mut place, mut count) = (pixels.len() * samples, 0);
-    for (pixel, events) in pixels.iter().enumerate().rev() {
-        let first = pixel * samples;
-        for event in events.iter().rev() {
-            let before = first + event.position();
-            write_run(&mut local, table, shift, place - before - 1, count, count_bits);
-            (place, count) = (before, event.count());
+    // for each pixel, the place behind the last count before it
+    let mut starts = [0; GROUP_PIXELS];
+    let mut end = 0;
+    for ((pixel, events), start) in pixels.iter().enumerate().zip(&mut starts) {
+        *start = end;
+        end = events.last().map_or(end, |last| pixel * samples + last.position() + 1);
+    }
+    write_skips(&mut local, table, (pixels.len() * samples - end).div_ceil(SKIP_CELLS << shift));
+    for ((pixel, events), start) in pixels.iter().enumerate().zip(starts).rev() {
+        let zeros = |before: E, event: E| event.position() - before.position() - 1;
+        let mut rest = *events;
+        // two at a time, so that states take turns without being moved
+        while let &[.., first, second, third] = rest {
+            write_count(&mut local, table, shift, zeros(second, third), third.count(), count_bits);
+            write_count(&mut local, table, shift, zeros(first, second), second.count(), count_bits);
+            rest = &rest[..rest.len() - 2];
+        }
+        if let &[first, second] = rest {
+            write_count(&mut local, table, shift, zeros(first, second), second.count(), count_bits);
+        }
+        if let Some(first) = events.first() {
+            let zeros = pixel * samples + first.position() - start;
+            write_count(&mut local, table, shift, zeros, first.count(), count_bits);
         }
     }
-    write_run(&mut local, table, shift, place, count, count_bits);
     (coder.state, coder.other, coder.first) = (local.state, local.other, local.first);
 }
 
-/// Writes a run of zeros and the count behind it; a count of 0 is the end of the segment.
+/// Writes a run of zeros and the count behind it.
 #[inline(always)]
-fn write_run<const TWO: bool>(
+fn write_count<const TWO: bool>(
     coder: &mut Coder<TWO>,
     table: &Table,
     shift: u32,
@@ -253,25 +267,27 @@ fn write_run<const TWO: bool>(
     count: u32,
     count_bits: u32,
 ) {
-    let mut skips = (zeros >> shift) / SKIP_CELLS;
-    if count == 0 {
-        skips = zeros.div_ceil(SKIP_CELLS << shift);
-    } else {
-        coder.turn();
-        let class = count.min(4) as usize - 1;
-        if class == 3 {
-            if count < 7 {
-                coder.short_raw(count - 4, 2);
-            } else {
-                coder.raw(count, count_bits);
-                coder.short_raw(3, 2);
-            }
+    coder.turn();
+    let class = count.wrapping_sub(1).min(3) as usize;
+    if class == 3 {
+        if count < 7 {
+            coder.short_raw(count - 4, 2);
+        } else {
+            coder.raw(count, count_bits);
+            coder.short_raw(3, 2);
         }
-        if shift > 0 {
-            coder.short_raw((zeros & ((1 << shift) - 1)) as u32, shift);
-        }
-        coder.symbol(&table.symbols[4 * ((zeros >> shift) % SKIP_CELLS) + class]);
     }
+    if shift > 0 {
+        coder.short_raw((zeros & ((1 << shift) - 1)) as u32, shift);
+    }
+    let cells = zeros >> shift;
+    coder.symbol(&table.symbols[4 * (cells % SKIP_CELLS) + class]);
+    write_skips(coder, table, cells / SKIP_CELLS);
+}
+
+/// Writes full runs of cells of zeros.
+#[inline(always)]
+fn write_skips<const TWO: bool>(coder: &mut Coder<TWO>, table: &Table, skips: usize) {
     for _ in 0..skips {
         coder.turn();
         coder.symbol(&table.symbols[OTHER]);
@@ -282,7 +298,7 @@ fn write_run<const TWO: bool>(
 struct Coder<'a, const TWO: bool> {
     state: u32,
     other: u32,
-    words: &'a mut [u16],
+    words: &'a mut [u16; MOST_WORDS],
     first: usize,
 }
 

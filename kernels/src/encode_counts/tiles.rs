@@ -1,5 +1,7 @@
 //! Tile sums of an interval: from frames to one packed stream a tile.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::scan::ask_for;
@@ -15,6 +17,75 @@ pub struct PackedTiles {
     pub widths: Vec<u8>,
     /// The streams, one after the other.
     pub words: Vec<u32>,
+}
+
+/// Sums of the small tiles of a frame, row-major: narrow where all fit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FrameTiles {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl Default for FrameTiles {
+    fn default() -> Self {
+        Self::Narrow(Vec::new())
+    }
+}
+
+impl FrameTiles {
+    /// Room for so many narrow sums, of undefined value, in the memory of those before.
+    pub(crate) fn narrow(&mut self, num_tiles: usize) -> &mut [u32] {
+        if let Self::Wide(_) = self {
+            *self = Self::default();
+        }
+        match self {
+            Self::Narrow(tiles) => {
+                tiles.resize(num_tiles, 0);
+                tiles
+            }
+            Self::Wide(_) => &mut [],
+        }
+    }
+
+    /// Takes these sums.
+    pub(crate) fn set(&mut self, sums: &[u64]) {
+        if sums.iter().any(|&sum| sum > u32::MAX.into()) {
+            *self = Self::Wide(sums.to_vec());
+        } else {
+            self.narrow(sums.len()).iter_mut().zip(sums).for_each(|(tile, &sum)| *tile = sum as u32);
+        }
+    }
+
+    /// Adds a count to a tile.
+    pub(crate) fn add(&mut self, tile: usize, count: u32) {
+        match self {
+            Self::Wide(tiles) => tiles[tile] += u64::from(count),
+            Self::Narrow(tiles) => match tiles[tile].checked_add(count) {
+                Some(sum) => tiles[tile] = sum,
+                None => {
+                    *self = Self::Wide(tiles.iter().map(|&sum| sum.into()).collect());
+                    self.add(tile, count);
+                }
+            },
+        }
+    }
+
+    /// Asks for the memory of some tiles.
+    fn ask_for(&self, tiles: Range<usize>) {
+        match self {
+            Self::Narrow(sums) => tiles.step_by(16).for_each(|tile| ask_for(sums, tile)),
+            Self::Wide(sums) => tiles.step_by(8).for_each(|tile| ask_for(sums, tile)),
+        }
+    }
+
+    /// Calls `each` with some of the sums, in order.
+    #[inline(always)]
+    fn for_each(&self, tiles: Range<usize>, mut each: impl FnMut(u64)) {
+        match self {
+            Self::Narrow(sums) => sums[tiles].iter().for_each(|&sum| each(sum.into())),
+            Self::Wide(sums) => sums[tiles].iter().for_each(|&sum| each(sum)),
+        }
+    }
 }
 
 /// Frames by which tiles are asked for ahead: each frame's lie somewhere else in memory.
@@ -45,7 +116,7 @@ impl Streams {
 }
 
 /// Packs the small tiles' sums of frames, `[tile_row][tile_col]` each, `None` where no frame is there; adds up the large.
-pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&[u64]>]) -> PackedTiles {
+pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&FrameTiles>]) -> PackedTiles {
     const RATIO: usize = LARGE_TILE / TILE;
     let (rows, cols) = tile_shape(detector);
     let (large_rows, large_cols) = large_tile_shape(detector);
@@ -59,14 +130,15 @@ pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&[u64]>]) -> 
             for row in large_row * RATIO..((large_row + 1) * RATIO).min(rows) {
                 for (position, frame) in frames.iter().enumerate() {
                     if let Some(Some(tiles)) = frames.get(position + AHEAD) {
-                        (row * cols..(row + 1) * cols).step_by(8).for_each(|tile| ask_for(tiles, tile));
+                        tiles.ask_for(row * cols..(row + 1) * cols);
                     }
                     match frame {
                         Some(tiles) => {
-                            let rows = small.sums.chunks_exact_mut(small.stride);
-                            for (&sum, small) in tiles[row * cols..(row + 1) * cols].iter().zip(rows) {
-                                small[position] = sum;
-                            }
+                            let mut at = position;
+                            tiles.for_each(row * cols..(row + 1) * cols, |sum| {
+                                small.sums[at] = sum;
+                                at += small.stride;
+                            });
                         }
                         None => (0..cols).for_each(|col| small.sums[col * small.stride + position] = 0),
                     }
@@ -90,4 +162,24 @@ pub(crate) fn pack_tiles(detector: DetectorShape, frames: &[Option<&[u64]>]) -> 
         tiles.words.extend_from_slice(&part.words);
     }
     tiles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_beyond_32_bits_widens_all_and_comes_back() {
+        let mut tiles = FrameTiles::default();
+        tiles.narrow(2).copy_from_slice(&[7, u32::MAX - 1]);
+        tiles.add(1, 1);
+        assert_eq!(tiles, FrameTiles::Narrow(vec![7, u32::MAX]));
+        tiles.add(1, u32::MAX);
+        tiles.add(0, 1);
+        assert_eq!(tiles, FrameTiles::Wide(vec![8, 2 * u64::from(u32::MAX)]));
+        tiles.set(&[u64::from(u32::MAX) + 1, 0, 3]);
+        assert_eq!(tiles, FrameTiles::Wide(vec![u64::from(u32::MAX) + 1, 0, 3]));
+        tiles.set(&[1, 2]);
+        assert_eq!(tiles, FrameTiles::Narrow(vec![1, 2]));
+    }
 }

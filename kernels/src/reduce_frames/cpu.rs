@@ -169,6 +169,8 @@ pub(crate) struct FrameReducer<T> {
     scratch: Scratch<T>,
     /// A frame with all its counts.
     counts: Vec<T>,
+    /// Sums of its small tiles.
+    tiles: Vec<u64>,
     plane_summer: PlaneSummer,
     /// Pixels and counts of 16 and more.
     large: Vec<(u32, T)>,
@@ -183,6 +185,7 @@ impl<T: Count> FrameReducer<T> {
             summer: FrameSummer::new(detector),
             scratch: Scratch::new(detector.pixels()),
             counts: Vec::new(),
+            tiles: Vec::new(),
             plane_summer: PlaneSummer::new(detector),
             large: Vec::new(),
             dense_frames: 0,
@@ -200,13 +203,14 @@ impl<T: Count> FrameReducer<T> {
     pub(crate) fn reduce(&mut self, frame: &[T], slot: &mut Slot<T>) {
         let (tile_rows, tile_cols) = tile_shape(self.detector);
         slot.planes.clear();
-        slot.tiles.resize(tile_rows * tile_cols, 0);
-        let summer = &mut self.summer;
+        self.tiles.resize(tile_rows * tile_cols, 0);
+        let (summer, tiles) = (&mut self.summer, &mut self.tiles);
         summer.start();
         scan_frame(frame, &mut slot.events, &mut self.scratch, |pixels| {
-            summer.sum_until(frame, pixels, &mut slot.tiles);
+            summer.sum_until(frame, pixels, tiles);
         });
-        [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, &mut slot.tiles);
+        [slot.total, slot.row_moment, slot.col_moment] = summer.finish(frame, tiles);
+        slot.tiles.set(tiles);
     }
 
     /// Reduces a compressed frame of the detector that was prepared for; `slot` is of no use after an error.

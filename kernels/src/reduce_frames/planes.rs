@@ -1,6 +1,6 @@
 //! A frame from its bit planes: counts below 16 stay planes, larger ones are taken out, the sums come from the planes.
 
-use crate::encode_counts::{FramePlanes, PlanePair, SPAN_PIXELS, SPAN_WORDS, set_bits};
+use crate::encode_counts::{FramePlanes, FrameTiles, PlanePair, SPAN_PIXELS, SPAN_WORDS, set_bits};
 use crate::sum_counts::{TILE, tile_shape};
 use crate::types::{Count, DetectorShape};
 
@@ -69,44 +69,55 @@ fn keep_block_by_words<T: Count>(
             }
         });
     }
-    for span in 0..plane_bytes.div_ceil(SPAN_BYTES) {
-        let above = words_above(block, plane_bytes, span);
-        for (word, &above) in above.iter().enumerate() {
+    if is_any_set(&block[4 * plane_bytes..]) {
+        take_large(block, first_span, planes, large);
+    }
+}
+
+/// Takes the counts of 16 or more of a block out of the planes that are kept.
+#[inline(always)]
+fn take_large<T: Count>(
+    block: &[u8],
+    first_span: usize,
+    planes: &mut FramePlanes,
+    large: &mut Vec<(u32, T)>,
+) {
+    let num_planes = 8 * size_of::<T>();
+    let plane_bytes = block.len() / num_planes;
+    for first in (0..plane_bytes).step_by(8 * WORDS_AT_ONCE) {
+        let num_words = WORDS_AT_ONCE.min((plane_bytes - first) / 8);
+        let mut above = [0; WORDS_AT_ONCE];
+        for plane in 4..num_planes {
+            let bytes = &block[plane * plane_bytes + first..][..8 * num_words];
+            for (above, bytes) in above.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                *above |= u64::from_le_bytes(*bytes);
+            }
+        }
+        for (word, &above) in above.iter().enumerate().filter(|(_, above)| **above != 0) {
+            let at = first + 8 * word;
             for bit in set_bits(above) {
-                let place = word * 64 + bit;
-                let value = value_in(block, 8 * size_of::<T>(), span * SPAN_PIXELS + place);
-                planes.take(first_span + span, place);
+                let value = (0..num_planes).fold(0, |value, plane| {
+                    value | ((word_at(block, plane * plane_bytes + at) >> bit & 1) as u32) << plane
+                });
+                let place = 8 * at + bit;
+                planes.take(first_span + place / SPAN_PIXELS, place % SPAN_PIXELS);
                 // pixels fit 32 bits; as many planes as the type has bits
-                let pixel = ((first_span + span) * SPAN_PIXELS + place) as u32;
+                let pixel = (first_span * SPAN_PIXELS + place) as u32;
                 large.push((pixel, T::try_from(value).unwrap_or_default()));
             }
         }
     }
 }
 
-/// Which counts of a span are 16 or more.
-#[inline(always)]
-fn words_above(block: &[u8], plane_bytes: usize, span: usize) -> [u64; SPAN_WORDS] {
-    let at = span * SPAN_BYTES;
-    let mut above = [0; SPAN_WORDS];
-    for plane in block[4 * plane_bytes..].chunks_exact(plane_bytes) {
-        let some = match plane[at..].first_chunk() {
-            Some(bytes) => words(bytes),
-            None => {
-                let mut bytes = [0; SPAN_BYTES];
-                bytes[..plane.len() - at].copy_from_slice(&plane[at..]);
-                words(&bytes)
-            }
-        };
-        (0..SPAN_WORDS).for_each(|word| above[word] |= some[word]);
-    }
-    above
-}
+/// Words that [`take_large`] looks through side by side.
+const WORDS_AT_ONCE: usize = 64;
 
-/// The count at a place of a block of so many planes.
-fn value_in(block: &[u8], num_planes: usize, place: usize) -> u32 {
-    let planes = block.chunks_exact(block.len() / num_planes).enumerate();
-    planes.fold(0, |value, (plane, bytes)| value | u32::from(bytes[place / 8] >> (place % 8) & 1) << plane)
+/// The word at a byte of a block.
+#[inline(always)]
+fn word_at(block: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&block[at..at + 8]);
+    u64::from_le_bytes(bytes)
 }
 
 /// Calls `each` with the spans of two planes, counted from 0; the last may be shorter than others, and is filled with zeros.
@@ -189,7 +200,7 @@ fn add_row(row: &[u8; LANES], columns: &mut [u16; LANES], rising: &mut [u16; LAN
 }
 
 /// Total, row moment and column moment.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) total: u64,
     pub(super) row_moment: u64,
@@ -206,12 +217,11 @@ impl PlaneSummer {
     }
 
     /// Sums a frame of small counts, and writes the sums of its small tiles.
-    pub(super) fn sum(&mut self, planes: &FramePlanes, tiles: &mut Vec<u64>) -> Sums {
+    pub(super) fn sum(&mut self, planes: &FramePlanes, tiles: &mut FrameTiles) -> Sums {
         let (tile_rows, tile_cols) = tile_shape(self.detector);
-        tiles.resize(tile_rows * tile_cols, 0);
         if !self.detector.cols.is_multiple_of(TILE) {
             // eight pixels of a byte are not of one row: one by one
-            tiles.fill(0);
+            tiles.narrow(tile_rows * tile_cols).fill(0);
             let mut sums = Sums::default();
             for span in 0..planes.low().len() {
                 planes.for_each(span, |place, value| {
@@ -220,14 +230,21 @@ impl PlaneSummer {
             }
             return sums;
         }
+        let tiles = tiles.narrow(tile_rows * tile_cols);
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vpopcntdq") {
-                // SAFETY: the processor has AVX-512 BW and VPOPCNTDQ, just asked; the others come with them.
-                return unsafe { self.sum_avx512(planes, tiles) };
+            if is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bitalg")
+                && is_x86_feature_detected!("avx512vpopcntdq")
+            {
+                // SAFETY: the processor has AVX-512 F, BW, VL, BITALG and VPOPCNTDQ, just asked.
+                return unsafe {
+                    avx512::sum(planes, self.detector.rows, self.tile_cols, &mut self.eights, tiles)
+                };
             }
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: the processor has AVX2, just asked.
+                // SAFETY: the processor has AVX2, just asked; every processor with it has POPCNT.
                 return unsafe { self.sum_avx2(planes, tiles) };
             }
         }
@@ -235,19 +252,13 @@ impl PlaneSummer {
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vpopcntdq")]
-    fn sum_avx512(&mut self, planes: &FramePlanes, tiles: &mut [u64]) -> Sums {
-        self.sum_bytes(planes, tiles)
-    }
-
-    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
-    fn sum_avx2(&mut self, planes: &FramePlanes, tiles: &mut [u64]) -> Sums {
+    fn sum_avx2(&mut self, planes: &FramePlanes, tiles: &mut [u32]) -> Sums {
         self.sum_bytes(planes, tiles)
     }
 
     #[inline(always)]
-    fn sum_bytes(&mut self, planes: &FramePlanes, tiles: &mut [u64]) -> Sums {
+    fn sum_bytes(&mut self, planes: &FramePlanes, tiles: &mut [u32]) -> Sums {
         let within = sum_eights(planes, &mut self.eights);
         let eights: &[u8] = bytemuck::cast_slice(&self.eights);
         let (rows, tile_cols) = (self.detector.rows, self.tile_cols);
@@ -277,12 +288,13 @@ impl PlaneSummer {
     }
 
     /// Adds a count to the sums of its frame.
-    pub(super) fn add(&self, pixel: usize, count: u64, sums: &mut Sums, tiles: &mut [u64]) {
+    pub(super) fn add(&self, pixel: usize, count: u32, sums: &mut Sums, tiles: &mut FrameTiles) {
         let (row, col) = (pixel / self.detector.cols, pixel % self.detector.cols);
+        tiles.add(row / TILE * self.tile_cols + col / TILE, count);
+        let count = u64::from(count);
         sums.total = sums.total.wrapping_add(count);
         sums.row_moment = sums.row_moment.wrapping_add(count.wrapping_mul(row as u64));
         sums.col_moment = sums.col_moment.wrapping_add(count.wrapping_mul(col as u64));
-        tiles[row / TILE * self.tile_cols + col / TILE] += count;
     }
 }
 
@@ -344,6 +356,102 @@ fn count_ones(bits: u64) -> u64 {
     (fours + (fours >> 4)) & EIGHT
 }
 
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::*;
+
+    use super::{EIGHT, FOUR, FramePlanes, LANES, SPAN_WORDS, Sums, TILE, TWO};
+
+    /// As [`sum_bytes`](super::PlaneSummer::sum_bytes).
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg,avx512vpopcntdq")]
+    pub(super) fn sum(
+        planes: &FramePlanes,
+        rows: usize,
+        tile_cols: usize,
+        eights: &mut [u64],
+        tiles: &mut [u32],
+    ) -> Sums {
+        let within = sum_eights(planes, eights);
+        let eights: &[u8] = bytemuck::cast_slice(eights);
+        let (mut total, mut row_moment, mut col_moment) =
+            (_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512());
+        let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        for (first, tiles) in (0..rows).step_by(TILE).zip(tiles.chunks_exact_mut(tile_cols)) {
+            let num_rows = TILE.min(rows - first);
+            let end = _mm512_set1_epi64((first + num_rows) as i64);
+            let eights = &eights[first * tile_cols..][..num_rows * tile_cols];
+            for (col, tiles) in (0..tile_cols).step_by(LANES).zip(tiles.chunks_mut(LANES)) {
+                let used = u8::MAX >> (LANES - tiles.len());
+                let (mut columns, mut rising) = (_mm_setzero_si128(), _mm_setzero_si128());
+                for row in eights.chunks_exact(tile_cols) {
+                    let row = &row[col..col + tiles.len()];
+                    // SAFETY: only the bytes of `row` are read, as many as bits in `used`.
+                    let row = unsafe { _mm_maskz_loadu_epi8(used.into(), row.as_ptr().cast()) };
+                    columns = _mm_add_epi16(columns, _mm_cvtepu8_epi16(row));
+                    rising = _mm_add_epi16(rising, columns);
+                }
+                let sums = _mm256_cvtepu16_epi32(columns);
+                // SAFETY: only `tiles` are written, as many as bits in `used`.
+                unsafe { _mm256_mask_storeu_epi32(tiles.as_mut_ptr().cast(), used, sums) };
+                let (columns, rising) = (_mm512_cvtepu16_epi64(columns), _mm512_cvtepu16_epi64(rising));
+                total = _mm512_add_epi64(total, columns);
+                // the row before the end was counted once in the partial sums, the one before that twice
+                row_moment = _mm512_add_epi64(row_moment, _mm512_mul_epu32(columns, end));
+                row_moment = _mm512_sub_epi64(row_moment, rising);
+                let cols = _mm512_add_epi64(lanes, _mm512_set1_epi64(col as i64));
+                col_moment = _mm512_add_epi64(col_moment, _mm512_mul_epu32(columns, cols));
+            }
+        }
+        let [total, row_moment, col_moment] =
+            [total, row_moment, col_moment].map(|lanes| _mm512_reduce_add_epi64(lanes) as u64);
+        Sums { total, row_moment, col_moment: within + TILE as u64 * col_moment }
+    }
+
+    /// As [`sum_eights`](super::sum_eights).
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg,avx512vpopcntdq")]
+    fn sum_eights(planes: &FramePlanes, eights: &mut [u64]) -> u64 {
+        let places = [!TWO, !FOUR, !EIGHT].map(|places| _mm512_set1_epi64(places as i64));
+        let mut moments = [_mm512_setzero_si512(); 3];
+        let mut high_moments = [_mm512_setzero_si512(); 3];
+        let sum = |planes: __m512i, moments: &mut [__m512i; 3]| {
+            for (moment, &places) in moments.iter_mut().zip(&places) {
+                let with = _mm512_popcnt_epi64(_mm512_and_si512(planes, places));
+                *moment = _mm512_add_epi64(*moment, with);
+            }
+            let ones = _mm512_popcnt_epi8(planes);
+            let (one, other) = (_mm512_castsi512_si256(ones), _mm512_extracti64x4_epi64::<1>(ones));
+            _mm256_add_epi8(one, _mm256_add_epi8(other, other))
+        };
+        let eights = eights.as_chunks_mut::<SPAN_WORDS>().0;
+        for (pair, eights) in planes.low().iter().zip(&mut *eights) {
+            // SAFETY: a pair is 64 bytes, `eights` are 32.
+            unsafe {
+                let bytes = sum(_mm512_loadu_si512(pair.0.as_ptr().cast()), &mut moments);
+                _mm256_storeu_si256(eights.as_mut_ptr().cast(), bytes);
+            }
+        }
+        for (span, pair) in planes.high() {
+            let eights = &mut eights[span];
+            // SAFETY: a pair is 64 bytes, `eights` are 32.
+            unsafe {
+                let bytes = sum(_mm512_loadu_si512(pair.0.as_ptr().cast()), &mut high_moments);
+                let low = _mm256_loadu_si256(eights.as_ptr().cast());
+                // four times; a byte is at most 8 * 15
+                let bytes = _mm256_add_epi8(bytes, bytes);
+                let bytes = _mm256_add_epi8(low, _mm256_add_epi8(bytes, bytes));
+                _mm256_storeu_si256(eights.as_mut_ptr().cast(), bytes);
+            }
+        }
+        let weighted = |[one, two, four]: [__m512i; 3]| {
+            let sum = _mm512_add_epi64(one, _mm512_slli_epi64::<1>(two));
+            let sum = _mm512_add_epi64(sum, _mm512_slli_epi64::<2>(four));
+            let upper = _mm512_maskz_mov_epi64(0xf0, sum);
+            (_mm512_reduce_add_epi64(sum) + _mm512_reduce_add_epi64(upper)) as u64
+        };
+        weighted(moments) + 4 * weighted(high_moments)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,6 +473,46 @@ mod tests {
     }
 
     #[test]
+    fn sums_are_those_of_every_count() {
+        for (rows, cols) in [(192, 192), (96, 96), (8, 8), (64, 8), (37, 64), (30, 72), (64, 5), (16, 100)] {
+            let detector = DetectorShape { rows, cols };
+            let mut planes = FramePlanes::default();
+            planes.start(detector.pixels().div_ceil(SPAN_PIXELS));
+            let mut state = rows as u64;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state & state.rotate_left(20) & state.rotate_left(40)
+            };
+            for span in 0..planes.low().len() {
+                let words = ((detector.pixels() - span * SPAN_PIXELS) / 64).min(SPAN_WORDS);
+                let mut plane = || std::array::from_fn(|word| if word < words { next() } else { 0 });
+                let [one, two, four, eight]: [[u64; SPAN_WORDS]; 4] = [plane(), plane(), plane(), plane()];
+                planes.low_mut(span)[0].0[..SPAN_WORDS].copy_from_slice(&one);
+                planes.low_mut(span)[0].0[SPAN_WORDS..].copy_from_slice(&two);
+                if span % 3 == 1 {
+                    planes.set_high(span, four, eight);
+                }
+            }
+            let (tile_rows, tile_cols) = tile_shape(detector);
+            let mut expected = (Sums::default(), FrameTiles::Narrow(vec![0; tile_rows * tile_cols]));
+            let mut summer = PlaneSummer::new(detector);
+            for span in 0..planes.low().len() {
+                planes.for_each(span, |place, value| {
+                    let pixel = span * SPAN_PIXELS + place;
+                    summer.add(pixel, value.into(), &mut expected.0, &mut expected.1);
+                });
+            }
+            let mut tiles = FrameTiles::Wide(vec![99; 3]);
+            assert_eq!((summer.sum(&planes, &mut tiles), &tiles), (expected.0, &expected.1));
+            if cols % TILE == 0 {
+                tiles.narrow(tile_rows * tile_cols).fill(99);
+                let sums = summer.sum_bytes(&planes, tiles.narrow(tile_rows * tile_cols));
+                assert_eq!((sums, &tiles), (expected.0, &expected.1));
+            }
+        }
+    }
+
+    #[test]
     fn a_frame_full_of_fifteens_does_not_overflow() {
         for (rows, cols) in [(512, 512), (192, 192), (40, 40), (64, 5)] {
             let detector = DetectorShape { rows, cols };
@@ -379,14 +527,15 @@ mod tests {
                 let plane = std::array::from_fn(|word| pair.0[word]);
                 planes.set_high(span, plane, plane);
             }
-            let mut tiles = Vec::new();
+            let mut tiles = FrameTiles::default();
             let sums = PlaneSummer::new(detector).sum(&planes, &mut tiles);
+            let FrameTiles::Narrow(tiles) = tiles else { panic!("{tiles:?}") };
             let sum_to = |end: usize| (end * (end - 1) / 2) as u64;
             assert_eq!(sums.total, 15 * detector.pixels() as u64);
             assert_eq!(sums.row_moment, 15 * cols as u64 * sum_to(rows));
             assert_eq!(sums.col_moment, 15 * rows as u64 * sum_to(cols));
-            assert_eq!(tiles[0], 15 * 8 * cols.min(8) as u64);
-            assert_eq!(tiles.iter().sum::<u64>(), sums.total);
+            assert_eq!(tiles[0], 15 * 8 * cols.min(8) as u32);
+            assert_eq!(tiles.iter().map(|&tile| u64::from(tile)).sum::<u64>(), sums.total);
         }
     }
 }
