@@ -10,9 +10,9 @@ mod cpu;
 mod group;
 mod planes;
 mod scan;
+mod span;
+mod squares;
 mod stats;
-#[cfg(test)]
-mod tests;
 mod tiles;
 
 use std::ops::Range;

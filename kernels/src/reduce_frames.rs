@@ -10,6 +10,7 @@
 //! [`Batch`] is what both forms of frames have in common: stages are written against it.
 
 mod cpu;
+mod plane_sums;
 mod planes;
 #[cfg(test)]
 mod tests;

@@ -6,28 +6,15 @@
 use super::group::Event;
 use super::planes::{FramePlanes, PlanePair, SPAN_WORDS, set_bits, value_at};
 use super::scan::{SPAN_PIXELS, ask_for};
+use super::squares::{FRAMES, LANES, PixelPair, Squares, WORDS};
 use crate::count_code::{GROUP_PIXELS, INTERVAL};
 
-/// Frames in a word.
-const FRAMES: usize = 64;
-/// Words of an interval.
-const WORDS: usize = INTERVAL / FRAMES;
-/// Words side by side: those of two planes of a span.
-const LANES: usize = 2 * SPAN_WORDS;
-/// From one pixel of a word to the next in `turned`: a row more than it needs, since rows 1024 bytes apart would fall into
-/// few cache sets.
-const TURNED_STRIDE: usize = WORDS + 1;
 /// Room for a pixel's counts, and for the registers that may be written behind the last.
 const ROOM: usize = INTERVAL + FRAMES;
 /// Counts of a pixel from which whole words are listed at once.
 const MANY: u32 = 24;
 /// Frames to each with something in planes 2 and 3 from which these are transposed, not set bit by bit.
 const FRAMES_PER_HIGH: usize = 8;
-
-/// The words of two planes of a span; a row of a square in each lane.
-type Row = [u64; LANES];
-/// Two planes of a pixel: bit `i` of word `w` is frame `64 w + i`.
-type PixelPair = [[u64; WORDS]; 2];
 
 /// The planes of an interval's frames, in the order in which spans are read.
 #[derive(Debug, Default)]
@@ -53,8 +40,7 @@ impl<'a> IntervalPlanes<'a> {
 /// Lists the counts of each pixel of a span; holds the work space.
 #[derive(Debug)]
 pub(crate) struct PixelLists {
-    /// Squares that are turned, not sorted yet: `[64 pixels][frames / 64][lane]`.
-    turned: Vec<Row>,
+    squares: Squares,
     /// Planes 0 and 1 of every pixel.
     low: Vec<PixelPair>,
     /// Planes 2 and 3 of the pixels that `has_high` names; of no meaning for others.
@@ -70,7 +56,7 @@ pub(crate) struct PixelLists {
 impl PixelLists {
     pub(crate) fn new() -> Self {
         Self {
-            turned: vec![[0; LANES]; FRAMES * TURNED_STRIDE],
+            squares: Squares::new(),
             low: vec![[[0; WORDS]; 2]; SPAN_PIXELS],
             high: vec![[[0; WORDS]; 2]; SPAN_PIXELS],
             has_high: [0; SPAN_WORDS],
@@ -90,9 +76,9 @@ impl PixelLists {
             rows.iter_mut().zip(some).for_each(|(row, frame)| *row = &frame[span]);
             // each frame's lie somewhere else in memory: asked for while others are worked at
             frames.iter().skip((word + 1) * FRAMES).take(FRAMES).for_each(|frame| ask_for(frame, span));
-            turn(&rows, &mut self.turned, word);
+            self.squares.turn(&rows, word);
         }
-        sort(&self.turned, &mut self.low);
+        self.squares.sort(&mut self.low);
         if high.len() * FRAMES_PER_HIGH <= frames.len() {
             self.has_high = [0; SPAN_WORDS];
             for &(frame, pair) in high {
@@ -111,9 +97,9 @@ impl PixelLists {
             while let Some(&(frame, pair)) = high.next_if(|(frame, _)| frame / FRAMES == word) {
                 rows[frame % FRAMES] = pair;
             }
-            turn(&rows, &mut self.turned, word);
+            self.squares.turn(&rows, word);
         }
-        sort(&self.turned, &mut self.high);
+        self.squares.sort(&mut self.high);
     }
 
     fn set_high(&mut self, pixel: usize, plane: usize, frame: usize) {
@@ -179,8 +165,7 @@ fn list_avx512(low: &PixelPair, high: Option<&PixelPair>, words: usize, out: &mu
         places
     };
     let words = words.min(WORDS);
-    // words that are not in use are 0
-    let num = (0..WORDS).map(|word| (low[0][word] | low[1][word]).count_ones()).sum::<u32>();
+    let num = (0..words).map(|word| (low[0][word] | low[1][word]).count_ones()).sum::<u32>();
     if num == 0 && high.is_none() {
         return 0;
     }
@@ -222,183 +207,6 @@ fn list_avx512(low: &PixelPair, high: Option<&PixelPair>, words: usize, out: &mu
         found += any.count_ones() as usize;
     }
     found
-}
-
-/// Turns the squares of 64 rows, one a lane, and puts them into `turned` as its `word`.
-fn turn(rows: &[&PlanePair; FRAMES], turned: &mut [Row], word: usize) {
-    assert!(turned.len() == FRAMES * TURNED_STRIDE && word < WORDS);
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has AVX-512F, just asked.
-            return unsafe { avx512::turn(rows, turned, word) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2, just asked.
-            return unsafe { turn_avx2(rows, turned, word) };
-        }
-    }
-    turn_rows(rows, turned, word);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn turn_avx2(rows: &[&PlanePair; FRAMES], turned: &mut [Row], word: usize) {
-    turn_rows(rows, turned, word);
-}
-
-/// Halves, quarters and so on of the squares are exchanged across the diagonal (H. S. Warren, Hacker's Delight, 2nd ed.,
-/// section 7-3).
-#[inline(always)]
-fn turn_rows(rows: &[&PlanePair; FRAMES], turned: &mut [Row], word: usize) {
-    let mut half = [[0; LANES]; FRAMES];
-    // eight rows at a time stay in registers for three steps
-    for first in 0..8 {
-        let mut part: [Row; 8] = std::array::from_fn(|row| rows[first + 8 * row].0);
-        exchange::<32, 4>(&mut part, 0x0000_0000_ffff_ffff);
-        exchange::<16, 2>(&mut part, 0x0000_ffff_0000_ffff);
-        exchange::<8, 1>(&mut part, 0x00ff_00ff_00ff_00ff);
-        (0..8).for_each(|row| half[first + 8 * row] = part[row]);
-    }
-    for first in (0..FRAMES).step_by(8) {
-        let mut part: [Row; 8] = std::array::from_fn(|row| half[first + row]);
-        exchange::<4, 4>(&mut part, 0x0f0f_0f0f_0f0f_0f0f);
-        exchange::<2, 2>(&mut part, 0x3333_3333_3333_3333);
-        exchange::<1, 1>(&mut part, 0x5555_5555_5555_5555);
-        (0..8).for_each(|row| turned[(first + row) * TURNED_STRIDE + word] = part[row]);
-    }
-}
-
-/// Exchanges bits, `SHIFT` apart, of rows `DISTANCE` apart among eight.
-#[inline(always)]
-fn exchange<const SHIFT: u32, const DISTANCE: usize>(rows: &mut [Row; 8], mask: u64) {
-    for row in 0..8 {
-        if row & DISTANCE != 0 {
-            continue;
-        }
-        let (upper_rows, lower_rows) = rows.split_at_mut(row + DISTANCE);
-        for (upper, lower) in upper_rows[row].iter_mut().zip(&mut lower_rows[0]) {
-            let change = ((*upper >> SHIFT) ^ *lower) & mask;
-            *lower ^= change;
-            *upper ^= change << SHIFT;
-        }
-    }
-}
-
-/// Puts the words of each pixel side by side: `turned` is `[64 pixels][word][lane]`, a lane being a plane and a word of
-/// the span; `pixels` is `[pixel of the span][plane][word]`.
-fn sort(turned: &[Row], pixels: &mut [PixelPair]) {
-    assert!(turned.len() == FRAMES * TURNED_STRIDE && pixels.len() == SPAN_PIXELS);
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") {
-        // SAFETY: the processor has AVX-512F, just asked.
-        return unsafe { avx512::sort(turned, pixels) };
-    }
-    for (bit, rows) in turned.chunks_exact(TURNED_STRIDE).enumerate() {
-        for (word, row) in rows[..WORDS].iter().enumerate() {
-            for (lane, &bits) in row.iter().enumerate() {
-                pixels[lane % SPAN_WORDS * 64 + bit][lane / SPAN_WORDS][word] = bits;
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod avx512 {
-    use std::arch::x86_64::*;
-
-    use super::{FRAMES, LANES, PixelPair, PlanePair, Row, SPAN_WORDS, TURNED_STRIDE, WORDS};
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn load(row: &Row) -> __m512i {
-        // SAFETY: a row is 64 bytes.
-        unsafe { _mm512_loadu_si512(row.as_ptr().cast()) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn store(row: &mut Row, words: __m512i) {
-        // SAFETY: a row is 64 bytes.
-        unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), words) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn exchange<const SHIFT: u32, const DISTANCE: usize>(rows: &mut [__m512i; 8], mask: u64) {
-        let mask = _mm512_set1_epi64(mask as i64);
-        for row in (0..8).filter(|row| row & DISTANCE == 0) {
-            let (upper, lower) = (rows[row], rows[row + DISTANCE]);
-            let change = _mm512_xor_si512(_mm512_srli_epi64::<SHIFT>(upper), lower);
-            let change = _mm512_and_si512(change, mask);
-            rows[row + DISTANCE] = _mm512_xor_si512(lower, change);
-            rows[row] = _mm512_xor_si512(upper, _mm512_slli_epi64::<SHIFT>(change));
-        }
-    }
-
-    /// As [`turn_rows`](super::turn_rows).
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn turn(rows: &[&PlanePair; FRAMES], turned: &mut [Row], word: usize) {
-        let mut half = [[0; LANES]; FRAMES];
-        for first in 0..8 {
-            let mut part = [_mm512_setzero_si512(); 8];
-            (0..8).for_each(|row| part[row] = load(&rows[first + 8 * row].0));
-            exchange::<32, 4>(&mut part, 0x0000_0000_ffff_ffff);
-            exchange::<16, 2>(&mut part, 0x0000_ffff_0000_ffff);
-            exchange::<8, 1>(&mut part, 0x00ff_00ff_00ff_00ff);
-            (0..8).for_each(|row| store(&mut half[first + 8 * row], part[row]));
-        }
-        for first in (0..FRAMES).step_by(8) {
-            let mut part = [_mm512_setzero_si512(); 8];
-            (0..8).for_each(|row| part[row] = load(&half[first + row]));
-            exchange::<4, 4>(&mut part, 0x0f0f_0f0f_0f0f_0f0f);
-            exchange::<2, 2>(&mut part, 0x3333_3333_3333_3333);
-            exchange::<1, 1>(&mut part, 0x5555_5555_5555_5555);
-            (0..8).for_each(|row| store(&mut turned[(first + row) * TURNED_STRIDE + word], part[row]));
-        }
-    }
-
-    /// As [`sort`](super::sort).
-    #[target_feature(enable = "avx512f")]
-    pub(super) fn sort(turned: &[Row], pixels: &mut [PixelPair]) {
-        for (bit, rows) in turned.chunks_exact(TURNED_STRIDE).enumerate() {
-            for (half, rows) in rows[..WORDS].as_chunks::<LANES>().0.iter().enumerate() {
-                let lanes = transpose(rows);
-                for (lane, &words) in lanes.iter().enumerate() {
-                    let pixel = &mut pixels[lane % SPAN_WORDS * 64 + bit][lane / SPAN_WORDS];
-                    store(&mut pixel.as_chunks_mut::<LANES>().0[half], words);
-                }
-            }
-        }
-    }
-
-    /// The columns of eight rows.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn transpose(rows: &[Row; LANES]) -> [__m512i; LANES] {
-        let row = |row: usize| load(&rows[row]);
-        let pairs = |first: usize| {
-            let (one, other) = (row(first), row(first + 1));
-            (_mm512_unpacklo_epi64(one, other), _mm512_unpackhi_epi64(one, other))
-        };
-        // even and odd columns of rows 0 and 1, 2 and 3, ...: columns 0 2 4 6 in quarters
-        let ((e0, o0), (e1, o1), (e2, o2), (e3, o3)) = (pairs(0), pairs(2), pairs(4), pairs(6));
-        let four = |a: __m512i, b: __m512i, c: __m512i, d: __m512i| {
-            let (ab_low, ab_high) =
-                (_mm512_shuffle_i64x2::<0b10_00_10_00>(a, b), _mm512_shuffle_i64x2::<0b11_01_11_01>(a, b));
-            let (cd_low, cd_high) =
-                (_mm512_shuffle_i64x2::<0b10_00_10_00>(c, d), _mm512_shuffle_i64x2::<0b11_01_11_01>(c, d));
-            [
-                _mm512_shuffle_i64x2::<0b10_00_10_00>(ab_low, cd_low),
-                _mm512_shuffle_i64x2::<0b10_00_10_00>(ab_high, cd_high),
-                _mm512_shuffle_i64x2::<0b11_01_11_01>(ab_low, cd_low),
-                _mm512_shuffle_i64x2::<0b11_01_11_01>(ab_high, cd_high),
-            ]
-        };
-        let [c0, c2, c4, c6] = four(e0, e1, e2, e3);
-        let [c1, c3, c5, c7] = four(o0, o1, o2, o3);
-        [c0, c1, c2, c3, c4, c5, c6, c7]
-    }
 }
 
 #[cfg(test)]
@@ -470,18 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_turns_and_lists_alike() {
-        let (planes, _) = frames(64, 4, 9);
-        let rows: [&PlanePair; FRAMES] = std::array::from_fn(|row| &planes[row].low()[0]);
-        let mut expected = vec![[0; LANES]; FRAMES * TURNED_STRIDE];
-        turn_rows(&rows, &mut expected, 3);
-        for (lane, frame, bit) in [(0, 0, 0), (5, 17, 40), (7, 63, 63), (2, 8, 1)] {
-            let turned = expected[bit * TURNED_STRIDE + 3][lane] >> frame & 1;
-            assert_eq!(turned, rows[frame].0[lane] >> bit & 1);
-        }
-        let mut turned = vec![[0; LANES]; expected.len()];
-        turn(&rows, &mut turned, 3);
-        assert!(turned == expected);
+    fn every_width_lists_alike() {
         let mut state = 3_u64;
         let mut pair = |ands: u32| -> PixelPair {
             std::array::from_fn(|_| {

@@ -6,7 +6,8 @@ use std::ops::{ControlFlow, Range};
 
 use rayon::prelude::*;
 
-use super::planes::{PlaneSummer, keep_block};
+use super::plane_sums::PlaneSummer;
+use super::planes::keep_block;
 use super::{ReduceFrames, ReducedBatch};
 use crate::bslz4_decode::{
     DecodeError, Encoding, FailedFrames, Isa, check_plausible, decode_frame, for_each_block,
