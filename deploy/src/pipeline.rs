@@ -21,6 +21,7 @@ mod ledger;
 mod memory;
 mod prepare;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -39,8 +40,9 @@ use kernels::types::Gap;
 use resident::{AppendStage, Event, Resident};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
+use crate::output::Quantity;
 use crate::progress::{Progress, Voice};
-use crate::report::{RunReport, folder_for, prepare_folder, write_results};
+use crate::report::{Outcome, RunReport, folder_for, prepare_folder, write_results};
 use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 use ledger::Ledger;
@@ -111,23 +113,39 @@ fn run_on<D>(device: D, request: &RunRequest) -> anyhow::Result<RunReport>
 where
     D: ReduceFrames + SsbDevice,
 {
-    let prepared = Prepared::open(request)?;
+    let (prepared, _made) = Prepared::open(request)?;
     let streamed = stream(device.clone(), request, &prepared)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
     let detector = prepared.set.detector;
     let (images, mut report) = account::settle(device.name(), request, prepared, streamed)?;
-    let folder = folder_for(&request.out, report.interrupted);
-    if folder != request.out {
-        let (kept, partial) = (request.out.display(), folder.display());
-        report.warnings.push(format!(
-            "interrupted: the complete result in {kept} is kept, what had arrived is in {partial}"
-        ));
-        prepare_folder(&folder, report.optics.scan_shape.value, detector)?;
-    }
+    let has_phase = images.iter().any(|image| image.quantity() == Quantity::Phase);
+    let outcome = match (report.interrupted, has_phase) {
+        (true, _) => Outcome::Interrupted,
+        (false, true) => Outcome::Phase,
+        (false, false) => Outcome::NoPhase,
+    };
+    let folder = folder_for(&request.out, outcome);
+    let _beside = match folder == request.out {
+        true => None,
+        false => {
+            report.warnings.push(kept(outcome, &request.out, &folder));
+            Some(prepare_folder(&folder, report.optics.scan_shape.value, detector)?)
+        }
+    };
     write_results(&folder, &images, &mut report)?;
     Ok(report)
+}
+
+/// A sentence about an older result that is worth more than this one.
+fn kept(outcome: Outcome, complete: &Path, beside: &Path) -> String {
+    let (why, what) = match outcome {
+        Outcome::Interrupted => ("interrupted", "what had arrived"),
+        Outcome::Phase | Outcome::NoPhase => ("no phase image", "what could be computed"),
+    };
+    let (complete, beside) = (complete.display(), beside.display());
+    format!("{why}: the complete result in {complete} is kept, {what} is in {beside}")
 }
 
 fn nothing_came(request: &RunRequest, filled: &Filled) -> anyhow::Error {

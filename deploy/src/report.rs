@@ -14,7 +14,7 @@ use crate::optics::ResolvedOptics;
 use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
-pub use folder::{folder_for, older_results, prepare_folder};
+pub use folder::{Outcome, ResultFolder, folder_for, older_results, prepare_folder};
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";

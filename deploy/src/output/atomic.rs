@@ -50,6 +50,12 @@ impl PendingFile {
         Ok(())
     }
 
+    /// The final name and the process of a temporary name, where it is one.
+    pub fn of_temporary(name: &str) -> Option<(&str, u32)> {
+        let (of, process) = name.strip_prefix('.')?.strip_suffix(".part")?.rsplit_once('.')?;
+        Some((of, process.parse().ok()?))
+    }
+
     /// The name it will have.
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,7 +13,7 @@ use super::memory::{Needs, fewest_pixels};
 use crate::doctor::MemoryReport;
 use crate::open::open;
 use crate::optics::{Resolved, ResolvedOptics};
-use crate::report::{older_results, prepare_folder};
+use crate::report::{ResultFolder, older_results, prepare_folder};
 use crate::request::RunRequest;
 
 /// An acquisition that is ready to be read.
@@ -33,12 +33,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Opens the set, settles the optics, and makes the result folder.
+    /// Opens the set, settles the optics, and makes the result folder, which goes again when nothing is written to it.
     ///
     /// # Errors
     /// Those of [`open`]; a pixel mask of another detector; a run the free memory does not suffice for; a result folder
     /// that cannot be written to.
-    pub(super) fn open(request: &RunRequest) -> anyhow::Result<Self> {
+    pub(super) fn open(request: &RunRequest) -> anyhow::Result<(Self, ResultFolder)> {
         let started = Instant::now();
         let (set, optics) = open(request)?;
         let pixel_mask = pixel_mask(&set)?;
@@ -54,11 +54,12 @@ impl Prepared {
         let shares = needs.share(&MemoryReport::examine())?;
         let budget = Budget { bytes: shares.counts_bytes };
         let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
-        prepare_folder(&request.out, scan, set.detector)?;
+        let folder = prepare_folder(&request.out, scan, set.detector)?;
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
         let elapsed = started.elapsed();
-        Ok(Self { set, optics, pixel_mask, resident, spectra_bytes: shares.spectra_bytes, notes, elapsed })
+        let spectra_bytes = shares.spectra_bytes;
+        Ok((Self { set, optics, pixel_mask, resident, spectra_bytes, notes, elapsed }, folder))
     }
 
     /// What the reconstruction is told.

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use kernels::types::{DetectorShape, ScanShape};
 
 use super::RESULT_FILE;
 use crate::doctor::free_bytes;
-use crate::output::{EXTENSIONS, Quantity};
+use crate::output::{EXTENSIONS, PendingFile, Quantity};
 
 /// Most bytes a scan position takes in all files together: eleven images at most, each three times.
 const BYTES_A_POSITION: u64 = 128;
@@ -19,16 +19,38 @@ const BYTES_A_PIXEL: u64 = 40;
 /// Most bytes of an account that is believed to be one of ours: ten thousand gaps take three megabytes.
 const MOST_ACCOUNT_BYTES: u64 = 64 << 20;
 
-/// Makes the folder when it is missing, and makes sure that results can be written into it.
+/// A folder that results can be written into. Dropped while it is empty, it goes again, with the folders above it that
+/// were made for it.
+#[derive(Debug)]
+#[must_use = "a folder that was made and is empty goes when this is dropped"]
+pub struct ResultFolder {
+    /// The innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for ResultFolder {
+    fn drop(&mut self) {
+        for folder in &self.made {
+            // One that is not empty stays.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Makes the folder when it is missing, makes sure that results can be written into it, and takes away the unfinished
+/// files of runs that were killed.
 ///
 /// # Errors
-/// It cannot be made, no file can be made in it, or its disk is too full for the results; the text names it.
-pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> anyhow::Result<()> {
+/// It cannot be made, no file can be made in it, or its disk is too full for the results; it holds files that have the
+/// names of results and are those of no run. The text names it.
+pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> anyhow::Result<ResultFolder> {
     ensure!(
         !out.exists() || out.is_dir(),
         "{}: is a file, not a folder; --out takes the result folder, which is made when it is missing",
         out.display()
     );
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let made = ResultFolder { made: out.ancestors().take_while(is_missing).map(Path::to_owned).collect() };
     std::fs::create_dir_all(out)
         .with_context(|| format!("{}: the result folder cannot be made", out.display()))?;
     let trial = out.join(format!(".sideband-trial.{}.part", std::process::id()));
@@ -44,7 +66,41 @@ pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> a
             out.display()
         );
     }
-    Ok(())
+    // A run that was killed between taking the older account away and writing its own has left unfinished files.
+    let was_killed_here = remove_unfinished(out);
+    let foreign = older_files(out).filter(|_| !was_killed_here && !out.join(RESULT_FILE).exists());
+    if let Some(names) = foreign {
+        bail!(
+            "{}: holds {names} and no {RESULT_FILE}, so these are not the results of a run; move them away or give \
+             another --out",
+            out.display()
+        );
+    }
+    Ok(made)
+}
+
+/// Removes the unfinished files of processes that are no more; whether there were any.
+fn remove_unfinished(out: &Path) -> bool {
+    let mut were_there = false;
+    for entry in std::fs::read_dir(out).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((of, process)) = name.to_str().and_then(PendingFile::of_temporary) else { continue };
+        let is_ours = of == "sideband-trial" || result_paths(out).any(|path| path.ends_with(of));
+        if is_ours && !is_alive(process) {
+            were_there |= std::fs::remove_file(entry.path()).is_ok();
+        }
+    }
+    were_there
+}
+
+/// Whether a process of this machine has the number.
+fn is_alive(process: u32) -> bool {
+    let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else {
+        return false;
+    };
+    // SAFETY: signal 0 is sent to nobody: the call only says whether the process is there.
+    let is_there = unsafe { libc::kill(process, 0) } == 0;
+    is_there || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// Everything a run may write: its account first, then every image.
@@ -55,22 +111,42 @@ fn result_paths(out: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(out.join(RESULT_FILE)).chain(images)
 }
 
-/// A sentence about the results that lie in the folder already, which [`super::write_results`] will replace.
-pub fn older_results(out: &Path) -> Option<String> {
+/// The first file of those that a run may write and how many more there are, where there are any.
+fn older_files(out: &Path) -> Option<String> {
     let mut older = result_paths(out).filter(|path| path.exists());
     let first = older.next()?;
     let name = first.file_name().unwrap_or(first.as_os_str()).to_string_lossy().into_owned();
-    let more = match older.count() {
-        0 => String::new(),
-        some => format!(" and {some} files more"),
-    };
-    Some(format!("{}: results of an older run will be replaced: {name}{more}", out.display()))
+    Some(match older.count() {
+        0 => name,
+        some => format!("{name} and {some} files more"),
+    })
 }
 
-/// Where the results go: `out`, but for an interrupted run beside it (`OUT-partial`, `OUT-partial-2`, ...) when `out`
-/// holds a complete result, which is worth more.
-pub fn folder_for(out: &Path, interrupted: bool) -> PathBuf {
-    if !interrupted || !holds_complete(out) {
+/// A sentence about the results that lie in the folder already, which [`super::write_results`] will replace.
+pub fn older_results(out: &Path) -> Option<String> {
+    let unless = match holds_complete(out) {
+        true => ", unless this one gives no phase image or is interrupted",
+        false => "",
+    };
+    let names = older_files(out)?;
+    Some(format!("{}: results of an older run will be replaced{unless}: {names}", out.display()))
+}
+
+/// What a run came to, as far as an older result is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has a phase image and was not interrupted.
+    Phase,
+    /// It was interrupted.
+    Interrupted,
+    /// It has no phase image.
+    NoPhase,
+}
+
+/// Where the results go: `out`, but for a run that was interrupted or gave no phase image beside it (`OUT-partial`,
+/// `OUT-partial-2`, ...) when `out` holds a complete result, which is worth more.
+pub fn folder_for(out: &Path, outcome: Outcome) -> PathBuf {
+    if outcome == Outcome::Phase || !holds_complete(out) {
         return out.to_owned();
     }
     // "." has no name of its own.

@@ -56,8 +56,9 @@ fn report() -> RunReport {
 fn written(report: &mut RunReport, images: &[Image]) -> (tempfile::TempDir, Value, String) {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("deep/out");
-    prepare_folder(&out, ScanShape { rows: 2, cols: 3 }, DetectorShape { rows: 2, cols: 2 }).unwrap();
+    let made = prepare_folder(&out, ScanShape { rows: 2, cols: 3 }, DetectorShape { rows: 2, cols: 2 });
     let path = write_results(&out, images, report).unwrap();
+    drop(made.unwrap());
     let text = std::fs::read_to_string(path).unwrap();
     (dir, serde_json::from_str(&text).unwrap(), text)
 }
@@ -148,7 +149,7 @@ fn an_endless_ring_has_no_outer_radius() {
 }
 
 #[test]
-fn an_interrupted_run_goes_beside_a_complete_result_and_any_other_takes_its_place() {
+fn a_run_that_was_interrupted_or_has_no_phase_goes_beside_a_complete_result() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("result");
     let with = |name: &str, status: &str| {
@@ -156,14 +157,38 @@ fn an_interrupted_run_goes_beside_a_complete_result_and_any_other_takes_its_plac
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(RESULT_FILE), format!("{{\"status\": \"{status}\"}}")).unwrap();
     };
-    assert_eq!(folder_for(&out, true), out);
+    let interrupted = || folder_for(&out, Outcome::Interrupted);
+    assert_eq!(interrupted(), out);
     with("result", "partial");
-    assert_eq!(folder_for(&out, true), out);
+    assert_eq!(interrupted(), out);
     with("result", "complete");
-    assert_eq!(folder_for(&out, false), out);
-    assert_eq!(folder_for(&out, true), dir.path().join("result-partial"));
+    assert_eq!(folder_for(&out, Outcome::Phase), out);
+    assert_eq!(interrupted(), dir.path().join("result-partial"));
+    assert_eq!(folder_for(&out, Outcome::NoPhase), interrupted());
     with("result-partial", "complete");
-    assert_eq!(folder_for(&out, true), dir.path().join("result-partial-2"));
+    assert_eq!(interrupted(), dir.path().join("result-partial-2"));
+}
+
+#[test]
+fn a_folder_that_gets_no_results_goes_again_with_those_made_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let prepare = |name: &str| {
+        prepare_folder(
+            &dir.path().join(name),
+            ScanShape { rows: 2, cols: 3 },
+            DetectorShape { rows: 2, cols: 2 },
+        )
+        .unwrap()
+    };
+    drop(prepare("a/b"));
+    assert!(!dir.path().join("a").exists());
+    let made = prepare("a/b");
+    std::fs::write(dir.path().join("a/notes.txt"), "mine").unwrap();
+    drop(made);
+    assert!(dir.path().join("a/notes.txt").exists() && !dir.path().join("a/b").exists());
+    std::fs::create_dir(dir.path().join("a/b")).unwrap();
+    drop(prepare("a/b"));
+    assert!(dir.path().join("a/b").exists());
 }
 
 #[cfg(target_os = "linux")]
@@ -172,5 +197,5 @@ fn a_pipe_in_place_of_an_older_account_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = std::process::Command::new("mkfifo").arg(dir.path().join(RESULT_FILE)).status();
     assert!(pipe.unwrap().success());
-    assert_eq!(folder_for(dir.path(), true), dir.path());
+    assert_eq!(folder_for(dir.path(), Outcome::Interrupted), dir.path());
 }

@@ -10,7 +10,7 @@ use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMeta
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape, Kilovolts};
 
-use super::program::{Array, result};
+use super::program::{Array, TINY_OPTICS, result, simulated};
 
 const SCAN: usize = 256;
 const DETECTOR: DetectorShape = DetectorShape { rows: 192, cols: 192 };
@@ -270,4 +270,21 @@ fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
     let beside = dir.path().join("result-partial");
     assert!(stdout.contains(beside.join("phase.png").to_str().unwrap()), "{stdout}");
     assert_eq!(result(&beside)["interrupted"], true);
+}
+
+#[test]
+fn a_run_that_is_stopped_before_its_first_frame_leaves_no_folder() {
+    use clap::Parser;
+    use deploy::cli::{Cli, Command};
+
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("new/result");
+    let place = ["sideband", "run", &master, "--out", out.to_str().unwrap(), "--quiet"];
+    let Command::Run(args) = Cli::parse_from([&place[..], &TINY_OPTICS].concat()).command else { panic!() };
+    let stop = deploy::request::StopFlag::default();
+    stop.raise();
+    let refused = deploy::pipeline::run(args.request(stop).unwrap()).unwrap_err();
+    assert!(refused.is::<deploy::request::Interrupted>(), "{refused:#}");
+    assert!(!dir.path().join("new").exists());
 }

@@ -214,6 +214,60 @@ fn a_run_without_a_phase_image_fails_and_saves_what_it_has() {
     assert!(out.join("frame_sum.npy").is_file() && !out.join("phase.npy").exists());
 }
 
+/// It once took the place of a complete result: a wrong semi-angle of a second run cost the images of the first.
+#[test]
+fn a_run_without_a_phase_image_keeps_a_complete_result_and_saves_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    let (files, account) = (names(&out), std::fs::read(out.join("result.json")).unwrap());
+    let failing = run_with(&master, &out, &["--scan-step-nm=0.002"]);
+    assert_eq!(code(&failing), 1);
+    assert_eq!((names(&out), std::fs::read(out.join("result.json")).unwrap()), (files, account));
+    let beside = dir.path().join("result-partial");
+    let said = format!("the complete result in {} is kept, what could be computed is in", out.display());
+    assert!(stderr(&failing).contains(&said), "{}", stderr(&failing));
+    assert!(stdout(&failing).contains(beside.join("bf.png").to_str().unwrap()), "{}", stdout(&failing));
+    assert!(result(&beside)["warnings"].to_string().contains("is kept"));
+}
+
+#[test]
+fn files_of_ones_own_with_the_names_of_results_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("phase.npy"), "mine").unwrap();
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("phase.npy") && stderr(&output).contains("no result.json"));
+    assert_eq!(std::fs::read(out.join("phase.npy")).unwrap(), b"mine");
+    assert_eq!(names(&out), ["phase.npy"]);
+}
+
+/// A run that is killed while it writes cannot take its unfinished files away.
+#[test]
+fn unfinished_files_of_a_run_that_was_killed_go_with_the_next_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    std::fs::create_dir(&out).unwrap();
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let parts = [ended.id(), std::process::id()].map(|process| format!(".phase.npy.{process}.part"));
+    let [dead, alive] = &parts;
+    for name in [dead, alive, ".phase.npy.part", "phase.npy", ".mine.npy.1.part"] {
+        std::fs::write(out.join(name), "part").unwrap();
+    }
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    let left = names(&out);
+    assert!(!left.contains(dead), "{left:?}");
+    assert!(left.contains(alive) && left.contains(&".phase.npy.part".to_owned()), "{left:?}");
+    assert!(left.contains(&".mine.npy.1.part".to_owned()), "{left:?}");
+    assert_ne!(std::fs::read(out.join("phase.npy")).unwrap(), b"part");
+}
+
 #[test]
 fn a_scan_too_small_for_any_overlap_has_no_phase_image_and_is_partial() {
     let dir = tempfile::tempdir().unwrap();
