@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::optics::OpticsError;
-use crate::request::Interrupted;
+use crate::request::{Interrupted, WrongFlags};
 use crate::simulate::SimulateArgs;
 
 pub use demo::DemoArgs;
@@ -26,7 +26,7 @@ pub use optics_args::OpticsArgs;
 pub use run_args::RunArgs;
 
 const ABOUT: &str = "From the counts of a DECTRIS detector to a single-sideband ptychography phase image";
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong or missing flags, 130 interrupted, 143 by SIGTERM (partial results saved).";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong or missing flags, 130 interrupted, 143 by SIGTERM, 129 by SIGHUP (partial results saved).";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -97,9 +97,9 @@ fn described(error: &anyhow::Error) -> String {
 
 /// 2 where other flags would help, 1 otherwise.
 fn exit_code(error: &anyhow::Error) -> ExitCode {
-    match error.downcast_ref::<OpticsError>() {
-        Some(_) => ExitCode::from(2),
-        None => ExitCode::from(1),
+    match error.is::<OpticsError>() || error.is::<WrongFlags>() {
+        true => ExitCode::from(2),
+        false => ExitCode::from(1),
     }
 }
 

@@ -66,6 +66,18 @@ pub struct Interrupted {
     pub what: String,
 }
 
+/// Asked in a way that cannot be done, whatever is on the disk; the command line ends with 2 on it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:#}")]
+pub struct WrongFlags(pub anyhow::Error);
+
+impl WrongFlags {
+    /// The same words, as what is wrong with the flags.
+    pub(crate) fn because(error: impl Into<anyhow::Error>) -> anyhow::Error {
+        Self(error.into()).into()
+    }
+}
+
 /// The one stop flag of a run or a simulation: raised by Ctrl-C and its like, read by whatever takes long.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);

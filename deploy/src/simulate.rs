@@ -26,8 +26,8 @@ mod wave;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
-use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use anyhow::{Context, anyhow, bail, ensure};
+use ingest::filewriter::{Existing, FilewriterError, FilewriterSet, FilewriterSettings, MasterMetadata};
 use kernels::types::{CountType, Kilovolts};
 
 pub use args::{RowCol, SimulateArgs, SpecimenName};
@@ -37,7 +37,7 @@ pub use truth::{MadeWith, Truth};
 
 use crate::output::{npy_bytes, write_atomically};
 use crate::progress::{Progress, Voice};
-use crate::request::StopFlag;
+use crate::request::{StopFlag, WrongFlags};
 use crate::room::gathered;
 use bad_pixels::BadPixels;
 use geometry::{Geometry, GeometryRequest};
@@ -55,7 +55,7 @@ use wave::Beam;
 /// A flag out of range, by its name; a set that is there already without `--force`; files that cannot be written;
 /// [`Interrupted`](crate::request::Interrupted) once `stop` is raised: nothing is left of the set then.
 pub fn run(args: &SimulateArgs, stop: &StopFlag) -> anyhow::Result<Truth> {
-    let settings = Settings::from_args(args)?;
+    let settings = Settings::from_args(args).map_err(WrongFlags::because)?;
     let mut threads = rayon::ThreadPoolBuilder::new().thread_name(|index| format!("simulate-{index}"));
     if let Some(asked) = args.threads {
         threads = threads.num_threads(asked);
@@ -81,13 +81,19 @@ fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow
     let started = Instant::now();
     let bad = BadPixels::place(args);
     let truth_path = args.out.join("truth.json");
-    ensure!(
-        args.force || !truth_path.exists(),
-        "{} exists already; give --force to replace it",
-        truth_path.display()
-    );
-    let mut set = FilewriterSet::create(&args.out, files(args, settings, &bad))
-        .context("use --force to replace a set")?;
+    let phase_path = args.out.join("truth_phase.npy");
+    spare_other_sets(&truth_path, &args.name)?;
+    for path in [&truth_path, &phase_path] {
+        ensure!(args.force || !path.exists(), "{}", already_there(path));
+    }
+    let mut set =
+        FilewriterSet::create(&args.out, files(args, settings, &bad)).map_err(|error| match error {
+            FilewriterError::Exists { path } => anyhow!(already_there(&path)),
+            wrong @ (FilewriterError::BadName { .. } | FilewriterError::BadSetting { .. }) => {
+                WrongFlags::because(wrong)
+            }
+            other => other.into(),
+        })?;
 
     let (beam, specimen) = prepare(args, settings)?;
     let voice = Voice::for_stderr(args.quiet);
@@ -98,6 +104,11 @@ fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow
             "note: a scan step of {step} nm is more than lambda / (4 semi-angle) = {complete:.4} nm: the finest detail \
              will fold back, as it does in a microscope"
         ));
+    }
+    if settings.num_slices == 1 && settings.stack.tilt_rad != [0.0; 2] {
+        progress.note(
+            "note: a specimen of one slice is not tilted: --tilt-mrad needs --slices 2 or more, or a thickness above 1 nm",
+        );
     }
     let exposure = Exposure {
         beam: &beam,
@@ -112,14 +123,39 @@ fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow
         CountType::U32 => write_frames::<u32>(&exposure, &mut set, &progress),
     }?;
     progress.finish();
+    if totals.saturated_counts > 0 {
+        progress.note(&format!(
+            "note: {} counts did not fit {} and are stored as {}, as a saturated pixel's are; a run leaves those pixels out",
+            totals.saturated_counts,
+            args.count_type,
+            args.count_type.marker()
+        ));
+    }
 
     let geometry = beam.geometry();
-    write_truth_phase(&args.out, geometry, &specimen)?;
+    write_truth_phase(&phase_path, geometry, &specimen)?;
     let seconds = started.elapsed().as_secs_f64();
     let mut truth = Truth::new(args, settings, &beam, &specimen, &bad, totals, seconds);
     write_atomically(&truth_path, &serde_json::to_vec_pretty(&truth)?)?;
     truth.master = set.finish()?.master;
     Ok(truth)
+}
+
+fn already_there(path: &Path) -> String {
+    format!("{} exists already; give --force to replace it", path.display())
+}
+
+/// Refuses to write the truth of one set over that of another, whose counts would then have none.
+fn spare_other_sets(truth: &Path, name: &str) -> anyhow::Result<()> {
+    const MOST_BYTES: u64 = 64 << 20;
+    let text = ingest::read_small_file(truth, MOST_BYTES).unwrap_or_default();
+    let said: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    match said.get("set").and_then(serde_json::Value::as_str) {
+        Some(other) if other != name => {
+            bail!("{} belongs to the set '{other}'; give another folder for '{name}'", truth.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The grid, the specimen on it, and the beam through both.
@@ -132,7 +168,8 @@ fn prepare(args: &SimulateArgs, settings: &Settings) -> anyhow::Result<(Beam, Sp
         pixel_samples: args.pixel_samples,
         probe_radius_m: settings.probe_radius_m(),
         num_slices: settings.num_slices,
-    })?;
+    })
+    .map_err(WrongFlags::because)?;
     let plan = MapPlan::new(&geometry, settings.num_slices)?;
     let specimen = settings.build_specimen(args, plan.extent(&geometry))?;
     let transmission = Transmission::new(&specimen, &geometry, plan, settings.num_slices)?;
@@ -164,10 +201,10 @@ fn files(args: &SimulateArgs, settings: &Settings, bad: &BadPixels) -> Filewrite
 }
 
 /// `truth_phase.npy`: f64 radians, `[scan_row][scan_col]`, projected along the beam of the untilted specimen.
-fn write_truth_phase(folder: &Path, geometry: &Geometry, specimen: &Specimen) -> anyhow::Result<()> {
+fn write_truth_phase(path: &Path, geometry: &Geometry, specimen: &Specimen) -> anyhow::Result<()> {
     let what = "the true phase";
     let positions = (0..geometry.scan.positions()).map(|frame| geometry.position_m(frame));
     let phase = specimen.projected_phase(&gathered(positions, what)?)?;
     let shape = [geometry.scan.rows, geometry.scan.cols];
-    write_atomically(&folder.join("truth_phase.npy"), &npy_bytes(&phase, &shape).context(what)?)
+    write_atomically(path, &npy_bytes(&phase, &shape).context(what)?)
 }

@@ -16,6 +16,8 @@ mod program;
 mod refusals;
 #[path = "command_line/run.rs"]
 mod run;
+#[path = "command_line/simulate.rs"]
+mod simulate;
 
 use program::{code, sideband, simulated, stderr, stdout};
 

@@ -6,7 +6,7 @@ use clap::Args;
 use kernels::types::{Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
 
 use crate::optics::{
-    OpticsError, OpticsRequest, OpticsValues, parse_aberration, parse_pair, read_optics_file,
+    OpticsError, OpticsRequest, OpticsValues, parse_aberration, parse_number, parse_pair, read_optics_file,
 };
 
 /// A pair (row, col), as one clap value.
@@ -18,7 +18,7 @@ fn pair(text: &str) -> Result<Pair, String> {
 }
 
 fn row_col(text: &str) -> Result<Pair, String> {
-    crate::optics::parse_row_col(text).map(Pair)
+    crate::optics::parse_row_col(text, "95.3,96.85").map(Pair)
 }
 
 /// The microscope. What is not given here is taken from --optics, then from the acquisition's own file, then from a
@@ -34,18 +34,18 @@ pub struct OpticsArgs {
     )]
     pub optics: Option<PathBuf>,
     /// Accelerating voltage.
-    #[arg(long, value_name = "KV", allow_negative_numbers = true)]
+    #[arg(long, value_name = "KV", value_parser = parse_number, allow_negative_numbers = true)]
     pub voltage_kv: Option<f64>,
     /// Probe semi-convergence angle.
-    #[arg(long, value_name = "MRAD", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MRAD", value_parser = parse_number, allow_negative_numbers = true)]
     pub semi_angle_mrad: Option<f64>,
     /// Scan step, one number or ROW,COL.
     #[arg(long, value_name = "NM", value_parser = pair, allow_hyphen_values = true)]
     pub scan_step_nm: Option<Pair>,
     /// Rotation that turns detector axes into scan axes, k_scan = Rot k_detector, Rot = [[cos, -sin], [sin, cos]] on (row, col).
-    #[arg(long, value_name = "DEG", allow_negative_numbers = true)]
+    #[arg(long, value_name = "DEG", value_parser = parse_number, allow_negative_numbers = true)]
     pub rotation_deg: Option<f64>,
-    /// Swap detector rows and columns before the rotation.
+    /// Swap detector rows and columns before the rotation; --transpose=false where an optics file says true.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub transpose: Option<bool>,
     /// Scan lines x positions a line, such as 256x256.
@@ -55,7 +55,7 @@ pub struct OpticsArgs {
     #[arg(long, value_name = "ROW,COL", value_parser = row_col, allow_hyphen_values = true)]
     pub bf_centre: Option<Pair>,
     /// Radius of the bright-field disk, pixels; measured when not given.
-    #[arg(long, value_name = "PX", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PX", value_parser = parse_number, allow_negative_numbers = true)]
     pub bf_radius_px: Option<f64>,
     /// Scattering angle of one detector pixel, one number or ROW,COL; measured from the edge of the disk when not given.
     #[arg(long, value_name = "MRAD", value_parser = pair, allow_hyphen_values = true)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kernels::correct_spectra::{GammaModel, ModelError};
-use kernels::types::{DetectorShape, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{Aberration, DetectorShape, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
 use ssb::bright_field::FEWEST_PIXELS;
 
 use super::missing::Missing;
@@ -67,12 +67,16 @@ pub enum OpticsError {
     },
 }
 
+/// Accelerating voltages an electron microscope can have \[kV\].
+pub(crate) const VOLTAGES_KV: [f64; 2] = [10.0, 1000.0];
 /// Semi-angles a probe can have \[mrad\].
 pub(crate) const SEMI_ANGLES_MRAD: [f64; 2] = [0.5, 200.0];
 /// Steps a scan can have \[nm\].
 pub(crate) const SCAN_STEPS_NM: [f64; 2] = [1e-4, 1000.0];
 /// No term of any order is larger than this in a microscope that makes a probe.
 const LARGEST_ABERRATION: Nanometres = Nanometres(1e10);
+/// A term below this turns no phase: it is in another unit.
+const SMALLEST_ABERRATION: Nanometres = Nanometres(1e-4);
 
 /// Checks everything a source says.
 ///
@@ -91,7 +95,10 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         }),
     };
     if let Some(Kilovolts(kv)) = values.voltage {
-        check(Parameter::Voltage, (10.0..=1000.0).contains(&kv), &|| format!("{kv} kV"), "10 to 1000 kV")?;
+        let [least, most] = VOLTAGES_KV;
+        let fine = (least..=most).contains(&kv);
+        let expected = format!("{least} to {most} kV{}", meant(kv, 1e-3, VOLTAGES_KV, "kV"));
+        check(Parameter::Voltage, fine, &|| format!("{kv} kV"), &expected)?;
     }
     if let Some(Milliradians(mrad)) = values.semi_angle {
         let [least, most] = SEMI_ANGLES_MRAD;
@@ -106,8 +113,12 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         let fine = step.iter().all(|&Nanometres(nm)| is_fine(nm));
         let wrong = step.iter().find(|step| !is_fine(step.0)).map_or(0.0, |step| step.0);
         let meant = meant(wrong, 1e9, SCAN_STEPS_NM, "nm");
-        let expected = format!("{least} to {most} nm for row and col{meant}");
-        check(Parameter::ScanStep, fine, &|| format!("{}, {}", step[0], step[1]), &expected)?;
+        let comma = match step {
+            [Nanometres(0.0), Nanometres(col)] if col > 0.0 => "; a decimal point is written as a point",
+            _ => "",
+        };
+        let expected = format!("{least} to {most} nm for row and col{meant}{comma}");
+        check(Parameter::ScanStep, fine, &|| pair(step.map(|step| step.0), "nm"), &expected)?;
     }
     if let Some(rotation) = values.rotation {
         let fine = rotation.0.abs() <= 360.0;
@@ -119,12 +130,7 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
     }
     if let Some(centre) = values.bf_centre {
         let fine = centre.iter().all(|&Pixels(px)| px.is_finite() && px.abs() < 1e5);
-        check(
-            Parameter::BfCentre,
-            fine,
-            &|| format!("{}, {}", centre[0], centre[1]),
-            "a place on the detector",
-        )?;
+        check(Parameter::BfCentre, fine, &|| pair(centre.map(|px| px.0), "px"), "a place on the detector")?;
     }
     if let Some(Pixels(px)) = values.bf_radius {
         check(Parameter::BfRadius, 0.0 < px && px < 1e5, &|| format!("{px} px"), "more than 0 px")?;
@@ -134,14 +140,14 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
         check(
             Parameter::DetectorSampling,
             fine,
-            &|| format!("{}, {}", sampling[0], sampling[1]),
+            &|| pair(sampling.map(|mrad| mrad.0), "mrad"),
             "more than 0 and less than 100 mrad a pixel for row and col",
         )?;
     }
     for (at, term) in values.aberrations.iter().enumerate() {
-        let fine = term.size.0.abs() <= LARGEST_ABERRATION.0 && term.angle.0.abs() <= 1e4;
-        let got = || format!("{} = {} nm, {} deg", term.name(), short(term.size.0), short(term.angle.0));
-        check(Parameter::Aberration, fine, &got, "at most 1e10 nm (10 m) and 1e4 deg")?;
+        if let Some((got, expected)) = aberration_problem(term) {
+            check(Parameter::Aberration, false, &|| got.clone(), &expected)?;
+        }
         if values.aberrations[..at].iter().any(|earlier| earlier.name() == term.name()) {
             return Err(OpticsError::Repeated { name: term.name() });
         }
@@ -149,10 +155,32 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
     Ok(())
 }
 
+/// What is wrong with a term: what it is, and what is expected.
+pub(crate) fn aberration_problem(term: &Aberration) -> Option<(String, String)> {
+    let Nanometres(size) = term.size;
+    let angle = if term.symmetry > 0 { format!(", {} deg", short(term.angle.0)) } else { String::new() };
+    let got = format!("{} = {} nm{angle}", term.name(), short(size));
+    if !(size.abs() <= LARGEST_ABERRATION.0 && term.angle.0.abs() <= 1e4) {
+        return Some((got, "at most 1e10 nm (10 m) and 1e4 deg".to_owned()));
+    }
+    let Nanometres(least) = SMALLEST_ABERRATION;
+    let is_in_another_unit = size != 0.0 && size.abs() < least;
+    let meant = || meant(size, 1e9, [least, LARGEST_ABERRATION.0].map(|nm| nm.copysign(size)), "nm");
+    is_in_another_unit.then(|| (got, format!("0 or at least {least} nm{}", meant())))
+}
+
+/// A pair as it was given: one number where both are the same.
+fn pair([row, col]: [f64; 2], unit: &str) -> String {
+    match row == col {
+        true => format!("{} {unit}", short(row)),
+        false => format!("{} {unit}, {} {unit}", short(row), short(col)),
+    }
+}
+
 /// A question, where a value in the base unit (radians, metres) would be a usual one in `unit`.
 pub(crate) fn meant(got: f64, per_base_unit: f64, usual: [f64; 2], unit: &str) -> String {
     let value = got * per_base_unit;
-    match (usual[0]..=usual[1]).contains(&value) {
+    match (usual[0].min(usual[1])..=usual[0].max(usual[1])).contains(&value) {
         true => {
             // Six digits: what is left of the change of units goes.
             let value = format!("{value:.5e}").parse().unwrap_or(value);
@@ -162,9 +190,12 @@ pub(crate) fn meant(got: f64, per_base_unit: f64, usual: [f64; 2], unit: &str) -
     }
 }
 
-/// A number without three hundred digits.
+/// A number without three hundred digits, before the point or behind it.
 fn short(value: f64) -> String {
-    if value.abs() < 1e9 { value.to_string() } else { format!("{value:e}") }
+    match value.abs() {
+        0.0 | 1e-6..1e9 => value.to_string(),
+        _ => format!("{value:e}"),
+    }
 }
 
 /// Where a value came from, beside the name of its flag.

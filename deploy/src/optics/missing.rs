@@ -9,6 +9,8 @@ pub struct Missing {
     pub parameter: Parameter,
     /// Frames of the acquisition; used to show what a scan shape could be.
     pub frames: u64,
+    /// What a file says and cannot be, which is why it is not known after all.
+    pub ignored: Option<String>,
 }
 
 impl Missing {
@@ -28,6 +30,9 @@ impl Missing {
     /// What it is and where it could come from.
     pub fn explanation(&self) -> String {
         match self.parameter {
+            Parameter::Voltage if self.ignored.is_some() => {
+                format!("accelerating voltage; {}", self.ignored.as_deref().unwrap_or_default())
+            }
             Parameter::Voltage => {
                 "accelerating voltage; the master file has none (incident_energy) and no side-car \
                                    says it"

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kernels::types::{Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{ABERRATIONS, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
 use serde::Deserialize;
 
 use super::text::aberration_of;
@@ -71,7 +71,7 @@ pub fn read_optics_file(path: &Path) -> Result<OpticsValues, OpticsError> {
 }
 
 fn parse(text: &str) -> Result<OpticsValues, String> {
-    let written: Written = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+    let written: Written = toml::from_str(text).map_err(|error| in_words(&error.to_string()))?;
     let scan_shape = match written.scan_shape {
         None => None,
         Some(WrittenShape::Text(text)) => Some(text.parse()?),
@@ -97,6 +97,16 @@ fn parse(text: &str) -> Result<OpticsValues, String> {
         detector_sampling: written.detector_sampling_mrad.map(|sampling| sampling.pair().map(Milliradians)),
         aberrations,
     })
+}
+
+/// What the parser says, in the words of one who writes the file.
+fn in_words(said: &str) -> String {
+    let said = said.trim_end().replace("expected f64", "expected a number without quotes and unit");
+    let names_a_term = ABERRATIONS.iter().any(|(name, ..)| said.contains(&format!("unknown field `{name}`")));
+    match names_a_term {
+        true => format!("{said}\naberrations stand below a line [aberrations]"),
+        false => said,
+    }
 }
 
 #[cfg(test)]

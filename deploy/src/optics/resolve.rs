@@ -81,11 +81,12 @@ pub fn resolve(
     let mut sources = request.sources();
     sources.extend(recorded.iter().cloned());
     sources.sort_by_key(|source| source.provenance);
-    let mut notes = Vec::new();
+    let mut ignored = Vec::new();
     for source in &mut sources {
-        check_or_forget(source, &mut notes)?;
+        check_or_forget(source, &mut ignored)?;
     }
-    let mut join = Join { sources: &sources, acquisition, missing: Vec::new(), notes };
+    let notes = ignored.iter().map(|(parameter, what)| format!("{}: {what}", parameter.key())).collect();
+    let mut join = Join { sources: &sources, acquisition, ignored, missing: Vec::new(), notes };
 
     let voltage = join.required(Parameter::Voltage, |said| said.voltage);
     let semi_angle = join.required(Parameter::SemiAngle, |said| said.semi_angle);
@@ -138,13 +139,13 @@ fn wrong_shape(shape: &Resolved<ScanShape>, acquisition: Acquisition) -> Option<
 }
 
 /// Refuses what a user says and cannot be; forgets what a file says and cannot be.
-fn check_or_forget(source: &mut Source, notes: &mut Vec<String>) -> Result<(), OpticsError> {
+fn check_or_forget(source: &mut Source, ignored: &mut Vec<(Parameter, String)>) -> Result<(), OpticsError> {
     loop {
         match check_source(source) {
-            Err(impossible @ OpticsError::Impossible { parameter, .. })
+            Err(OpticsError::Impossible { parameter, place, got, expected })
                 if source.provenance >= Provenance::File =>
             {
-                notes.push(format!("ignored: {impossible}"));
+                ignored.push((parameter, format!("{place} says {got}, ignored: expected {expected}")));
                 source.values.forget(parameter);
             }
             checked => return checked,
@@ -156,6 +157,8 @@ fn check_or_forget(source: &mut Source, notes: &mut Vec<String>) -> Result<(), O
 struct Join<'a> {
     sources: &'a [Source],
     acquisition: Acquisition,
+    /// What files say and cannot be.
+    ignored: Vec<(Parameter, String)>,
     missing: Vec<Missing>,
     notes: Vec<String>,
 }
@@ -190,7 +193,10 @@ impl Join<'_> {
     ) -> Option<Resolved<T>> {
         let found = self.first(parameter, said);
         if found.is_none() {
-            self.missing.push(Missing { parameter, frames: self.acquisition.frames_expected });
+            let frames = self.acquisition.frames_expected;
+            let mut ignored = self.ignored.iter().filter(|(of, _)| *of == parameter);
+            let ignored = ignored.next().map(|(_, what)| what.clone());
+            self.missing.push(Missing { parameter, frames, ignored });
         }
         found
     }

@@ -2,12 +2,33 @@
 
 use kernels::types::{Aberration, Degrees, Nanometres};
 
+/// Reads a number, for a flag whose name has the unit. Not every number it gives is finite.
+///
+/// # Errors
+/// The text, what was expected, and what was probably meant: a unit, or a comma for the decimal point.
+pub fn parse_number(text: &str) -> Result<f64, String> {
+    text.trim().parse().map_err(|_| format!("got '{text}', expected a number without its unit{}", hint(text)))
+}
+
+/// What a text that is no number was probably meant to be, as a question.
+fn hint(text: &str) -> String {
+    let bare = text.trim().trim_end_matches(|last: char| last.is_alphabetic() || last.is_whitespace());
+    let pointed = bare.replacen(',', ".", 1);
+    match pointed.parse::<f64>().is_ok_and(f64::is_finite) {
+        true => format!("; did you mean {pointed}?"),
+        false => String::new(),
+    }
+}
+
 /// Reads one number for both axes, or `ROW,COL`.
 ///
 /// # Errors
 /// The text, and what was expected, when it is neither or a number is not finite.
 pub fn parse_pair(text: &str) -> Result<[f64; 2], String> {
-    let refused = || format!("got '{text}', expected one number or ROW,COL");
+    let refused = || {
+        let hint = hint(text);
+        format!("got '{text}', expected one number or ROW,COL, without unit{hint}")
+    };
     let number = |part: &str| part.trim().parse().ok().filter(|value: &f64| value.is_finite());
     let pair = match text.split_once(',') {
         Some((row, col)) => number(row).zip(number(col)),
@@ -16,14 +37,14 @@ pub fn parse_pair(text: &str) -> Result<[f64; 2], String> {
     pair.map(|(row, col)| [row, col]).ok_or_else(refused)
 }
 
-/// Reads exactly `ROW,COL`.
+/// Reads exactly `ROW,COL`, of which `example` is one.
 ///
 /// # Errors
 /// The text, and what was expected.
-pub fn parse_row_col(text: &str) -> Result<[f64; 2], String> {
+pub fn parse_row_col(text: &str, example: &str) -> Result<[f64; 2], String> {
     match text.contains(',').then(|| parse_pair(text)) {
         Some(Ok(pair)) => Ok(pair),
-        _ => Err(format!("got '{text}', expected ROW,COL such as 95.3,96.85")),
+        _ => Err(format!("got '{text}', expected ROW,COL such as {example}")),
     }
 }
 
@@ -57,9 +78,10 @@ pub(crate) fn aberration_of(name: &str, numbers: &[f64]) -> Result<Aberration, S
     let known = term(0.0, 0.0)?;
     match (numbers, known.symmetry) {
         ([size], 0) => term(*size, 0.0),
-        ([size, _], 0) => {
-            Err(format!("aberration {0}: is round and has no angle, expected {0}={size}", known.name()))
-        }
+        ([size, _], 0) => Err(format!(
+            "aberration {0}: is round and has no angle, expected {0}={size}; a decimal point is written as a point",
+            known.name()
+        )),
         // A zero needs no direction.
         ([size], _) if *size == 0.0 => term(0.0, 0.0),
         ([size], _) => Err(format!(
@@ -84,8 +106,20 @@ mod tests {
         for nonsense in ["", "a", "1,2,3", "1;2", "inf", "nan,1"] {
             assert!(parse_pair(nonsense).unwrap_err().contains(&format!("'{nonsense}'")));
         }
-        assert!(parse_row_col("3").is_err());
-        assert_eq!(parse_row_col("3,4"), Ok([3.0, 4.0]));
+        assert!(parse_row_col("3", "5,0").unwrap_err().ends_with("expected ROW,COL such as 5,0"));
+        assert_eq!(parse_row_col("3,4", "5,0"), Ok([3.0, 4.0]));
+    }
+
+    #[test]
+    fn a_text_that_is_no_number_is_answered_with_the_number_in_it() {
+        assert_eq!(parse_number(" -12.5 "), Ok(-12.5));
+        for (text, meant) in [("30mrad", "30"), ("30 mrad", "30"), ("-12,5", "-12.5"), ("12,5deg", "12.5")] {
+            assert!(parse_number(text).unwrap_err().ends_with(&format!("did you mean {meant}?")), "{text}");
+        }
+        for text in ["", "mrad", "1,2,3", "--loss"] {
+            assert!(parse_number(text).unwrap_err().ends_with("without its unit"), "{text}");
+        }
+        assert!(parse_pair("0.016nm").unwrap_err().ends_with("did you mean 0.016?"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use kernels::lanes::PixelBlock;
 use kernels::transform_rows::SpectraShape;
 use kernels::types::{DetectorShape, ScanShape};
@@ -10,6 +10,7 @@ use resident::ResidentError;
 
 use crate::doctor::MemoryReport;
 use crate::optics::ResolvedOptics;
+use crate::request::WrongFlags;
 
 /// Memory taken to be free where the system does not say.
 const FREE_FALLBACK_BYTES: u64 = 5 << 30;
@@ -87,12 +88,14 @@ impl Needs {
             usable as f64 / 1e9
         );
         if let Some(asked) = self.asked_bytes {
-            ensure!(
-                asked <= free,
-                "--memory-gb: got {}, expected at most the {:.2} GB that are free; leave it out to use what can be used",
-                gigabytes(asked as f64),
-                free as f64 / 1e9
-            );
+            let refused = || {
+                anyhow!(
+                    "--memory-gb: got {}, expected at most the {:.2} GB that are free; leave it out to use what can be used",
+                    gigabytes(asked as f64),
+                    free as f64 / 1e9
+                )
+            };
+            ensure!(asked <= free, WrongFlags(refused()));
         }
         let counts_bytes = self.asked_bytes.unwrap_or(usable - needed);
         let spectra_bytes = (usable - fixed).saturating_sub(counts_bytes.min(self.compressed_bytes / 2));
@@ -146,9 +149,13 @@ pub(super) fn explained(error: anyhow::Error, asked_bytes: Option<u64>, position
             "close other programs or use a machine with more memory".to_owned(),
         ),
     };
-    anyhow::anyhow!(
+    let refused = anyhow!(
         "this acquisition does not fit into {limit}: it needs about {needed} GB to keep its counts{judged}; {advice}"
-    )
+    );
+    match asked_bytes {
+        Some(_) => WrongFlags::because(refused),
+        None => refused,
+    }
 }
 
 /// Gigabytes, rounded up to two digits.

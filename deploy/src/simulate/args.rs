@@ -6,7 +6,7 @@ use clap::{Args, FromArgMatches, ValueEnum};
 use kernels::types::{Aberration, CountType, DetectorShape, ScanShape};
 use serde::{Deserialize, Serialize};
 
-use crate::optics::{parse_aberration, parse_row_col};
+use crate::optics::{parse_aberration, parse_number, parse_row_col};
 use crate::request::parse_threads;
 
 /// A pair (row, col), as one clap value.
@@ -14,7 +14,11 @@ use crate::request::parse_threads;
 pub struct RowCol(pub [f64; 2]);
 
 fn row_col(text: &str) -> Result<RowCol, String> {
-    parse_row_col(text).map(RowCol)
+    parse_row_col(text, "47.3,48.85").map(RowCol)
+}
+
+fn tilt(text: &str) -> Result<RowCol, String> {
+    parse_row_col(text, "5,0").map(RowCol)
 }
 
 fn detector_shape(text: &str) -> Result<DetectorShape, String> {
@@ -77,51 +81,51 @@ pub struct SimulateArgs {
     pub quiet: bool,
 
     /// What lies in the beam.
-    #[arg(long, value_enum, default_value_t = SpecimenName::Sto, help_heading = "Specimen")]
+    #[arg(long, value_enum, default_value_t = SpecimenName::Sto, conflicts_with = "phase_map", help_heading = "Specimen")]
     pub specimen: SpecimenName,
-    /// A phase image instead: .npy in radians, or a grey .png from 0 to --phase-map-white-rad.
+    /// A phase image instead of --specimen: .npy in radians, or a grey .png from 0 to --phase-map-white-rad.
     #[arg(long, value_name = "FILE", requires = "phase_map_pixel_nm", help_heading = "Specimen")]
     pub phase_map: Option<PathBuf>,
     /// Width of a pixel of the phase image.
-    #[arg(long, value_name = "NM", requires = "phase_map", help_heading = "Specimen")]
+    #[arg(long, value_parser = parse_number, value_name = "NM", requires = "phase_map", help_heading = "Specimen")]
     pub phase_map_pixel_nm: Option<f64>,
     /// Phase of white in a .png.
-    #[arg(long, value_name = "RAD", default_value_t = 0.3, help_heading = "Specimen")]
+    #[arg(long, value_parser = parse_number, value_name = "RAD", default_value_t = 0.3, help_heading = "Specimen")]
     pub phase_map_white_rad: f64,
     /// Thickness: whole cells for sto (default one), the carbon film for gold-particle (default 2), the distance over
     /// which the phase is spread for the others (default 0).
-    #[arg(long, value_name = "NM", help_heading = "Specimen")]
+    #[arg(long, value_parser = parse_number, value_name = "NM", help_heading = "Specimen")]
     pub thickness_nm: Option<f64>,
     /// Slices of the multislice calculation; 1 is a phase object at mid depth. Default: 1 up to 1 nm, above one every 0.4 nm.
     #[arg(long, value_name = "N", help_heading = "Specimen")]
     pub slices: Option<usize>,
-    /// Tilt of the specimen: what lies z below mid depth is displaced by z times this, scan frame.
-    #[arg(long, value_name = "ROW,COL", value_parser = row_col, default_value = "0,0", allow_hyphen_values = true, help_heading = "Specimen")]
+    /// Tilt of the specimen: what lies z below mid depth is displaced by z times this, scan frame; more than one slice.
+    #[arg(long, value_name = "ROW,COL", value_parser = tilt, default_value = "0,0", allow_hyphen_values = true, help_heading = "Specimen")]
     pub tilt_mrad: RowCol,
 
     /// Accelerating voltage.
-    #[arg(long, value_name = "KV", default_value_t = 200.0, help_heading = "Microscope")]
+    #[arg(long, value_parser = parse_number, value_name = "KV", default_value_t = 200.0, help_heading = "Microscope")]
     pub voltage_kv: f64,
     /// Probe semi-convergence angle.
-    #[arg(long, value_name = "MRAD", default_value_t = 25.0, help_heading = "Microscope")]
+    #[arg(long, value_parser = parse_number, value_name = "MRAD", default_value_t = 25.0, help_heading = "Microscope")]
     pub semi_angle_mrad: f64,
     /// Scan lines x positions a line.
     #[arg(long, value_name = "ROWSxCOLS", default_value = "64x64", help_heading = "Microscope")]
     pub scan_shape: ScanShape,
     /// Scan step.
-    #[arg(long, value_name = "NM", default_value_t = 0.024, help_heading = "Microscope")]
+    #[arg(long, value_parser = parse_number, value_name = "NM", default_value_t = 0.024, help_heading = "Microscope")]
     pub scan_step_nm: f64,
     /// Detector rows x columns.
     #[arg(long, value_name = "ROWSxCOLS", default_value = "96x96", value_parser = detector_shape, help_heading = "Microscope")]
     pub detector_shape: DetectorShape,
     /// Scattering angle of one detector pixel.
-    #[arg(long, value_name = "MRAD", default_value_t = 1.0, help_heading = "Microscope")]
+    #[arg(long, value_parser = parse_number, value_name = "MRAD", default_value_t = 1.0, help_heading = "Microscope")]
     pub detector_sampling_mrad: f64,
     /// Centre of the beam on the detector, pixels; the middle of the detector when not given.
     #[arg(long, value_name = "ROW,COL", value_parser = row_col, allow_hyphen_values = true, help_heading = "Microscope")]
     pub bf_centre: Option<RowCol>,
     /// Rotation that turns detector axes into scan axes, k_scan = Rot k_detector, Rot = [[cos, -sin], [sin, cos]] on (row, col).
-    #[arg(long, value_name = "DEG", default_value_t = -12.5, allow_negative_numbers = true, help_heading = "Microscope")]
+    #[arg(long, value_parser = parse_number, value_name = "DEG", default_value_t = -12.5, allow_negative_numbers = true, help_heading = "Microscope")]
     pub rotation_deg: f64,
     /// Swap detector rows and columns before the rotation.
     #[arg(long, help_heading = "Microscope")]
@@ -132,7 +136,7 @@ pub struct SimulateArgs {
     pub aberrations: Vec<Aberration>,
 
     /// Electrons that hit the specimen in the time of a frame, on average.
-    #[arg(long, value_name = "N", default_value_t = 2000.0, help_heading = "Detector")]
+    #[arg(long, value_parser = parse_number, value_name = "N", default_value_t = 2000.0, help_heading = "Detector")]
     pub electrons_per_frame: f64,
     /// Pixels that count too much and are listed in pixel_mask.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Detector")]

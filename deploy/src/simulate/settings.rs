@@ -7,7 +7,7 @@ use kernels::types::{
     Aberration, Aberrations, Degrees, DetectorShape, Kilovolts, Milliradians, Nanometres, Optics,
 };
 
-use crate::optics::{SCAN_STEPS_NM, SEMI_ANGLES_MRAD, meant};
+use crate::optics::{SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, meant};
 use crate::request::check_threads;
 
 use super::args::{SimulateArgs, SpecimenName};
@@ -45,7 +45,7 @@ impl Settings {
     /// # Errors
     /// The flag, what it got and what is expected.
     pub(super) fn from_args(args: &SimulateArgs) -> anyhow::Result<Self> {
-        positive("--voltage-kv", args.voltage_kv, 3000.0)?;
+        in_unit("--voltage-kv", args.voltage_kv, VOLTAGES_KV, 1e-3, "kV")?;
         in_unit("--semi-angle-mrad", args.semi_angle_mrad, SEMI_ANGLES_MRAD, 1e3, "mrad")?;
         in_unit("--scan-step-nm", args.scan_step_nm, SCAN_STEPS_NM, 1e9, "nm")?;
         positive("--detector-sampling-mrad", args.detector_sampling_mrad, 100.0)?;
@@ -190,6 +190,9 @@ fn optics(args: &SimulateArgs) -> anyhow::Result<Optics> {
     for (index, term) in aberrations.iter().enumerate() {
         if aberrations[..index].iter().any(|earlier| earlier.name() == term.name()) {
             bail!("--aberration: got {} twice, expected it once", term.name());
+        }
+        if let Some((got, expected)) = aberration_problem(term) {
+            bail!("--aberration: got {got}, expected {expected}");
         }
     }
     if aberrations.is_empty() {

@@ -37,7 +37,7 @@ fn more_memory_for_the_counts_than_is_free_is_refused_by_its_flag() {
     let run = ["run", &master, "--memory-gb=900000", "--out", out.to_str().unwrap()];
     let output = limited(4000, &[&run[..], &TINY_OPTICS].concat());
     let text = stderr(&output);
-    assert_eq!(code(&output), 1, "{text}");
+    assert_eq!(code(&output), 2, "{text}");
     assert!(text.contains("--memory-gb: got 900000, expected at most the "), "{text}");
     assert!(!out.exists());
 }

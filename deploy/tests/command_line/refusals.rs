@@ -36,7 +36,8 @@ fn what_no_microscope_is_set_to_is_refused_by_its_flag_before_anything_is_read()
     for (flag, got, expected) in [
         ("--scan-step-nm=-0.02", "-0.02 nm", "0.0001 to 1000 nm"),
         ("--scan-step-nm=0.02,0", "0 nm", "0.0001 to 1000 nm"),
-        ("--scan-step-nm=1.6e-11", "0.000000000016 nm", "did you mean 0.016 nm?"),
+        ("--scan-step-nm=1.6e-11", "got 1.6e-11 nm, expected", "did you mean 0.016 nm?"),
+        ("--scan-step-nm=0,016", "0 nm, 16 nm", "a decimal point is written as a point"),
         ("--scan-step-nm=0.00009", "0.00009 nm", "0.0001 to 1000 nm"),
         ("--scan-step-nm=1001", "1001 nm", "0.0001 to 1000 nm"),
         ("--scan-step-nm=nan", "nan", "one number or ROW,COL"),
@@ -45,7 +46,9 @@ fn what_no_microscope_is_set_to_is_refused_by_its_flag_before_anything_is_read()
         ("--semi-angle-mrad=0.03", "0.03 mrad", "did you mean 30 mrad?"),
         ("--semi-angle-mrad=0.49", "0.49 mrad", "0.5 to 200 mrad"),
         ("--semi-angle-mrad=201", "201 mrad", "0.5 to 200 mrad"),
-        ("--voltage-kv=300000", "300000 kV", "10 to 1000 kV"),
+        ("--voltage-kv=300000", "300000 kV", "10 to 1000 kV; did you mean 300 kV?"),
+        ("--semi-angle-mrad=30mrad", "'30mrad'", "a number without its unit; did you mean 30?"),
+        ("--rotation-deg=-12,5", "'-12,5'", "did you mean -12.5?"),
         ("--rotation-deg=nan", "NaN deg", "-360 to 360 deg"),
         ("--scan-shape=4x5", "20 positions", "16 frames"),
         ("--bf-centre=40,3", "40, 3 px", "32x32 detector"),
@@ -56,6 +59,11 @@ fn what_no_microscope_is_set_to_is_refused_by_its_flag_before_anything_is_read()
         ("--aberration=C10=1e300", "1e300 nm", "1e10 nm"),
         ("--aberration=C10=1e9", "turns", "10000"),
         ("--aberration=C12=3", "C12", "C12=3,DEG"),
+        ("--aberration=C10=-6.3e-9", "C10 = -6.3e-9 nm", "did you mean -6.3 nm?"),
+        ("--aberration=C12=1.8e-9,11.6", "C12 = 1.8e-9 nm", "did you mean 1.8 nm?"),
+        ("--aberration=C30=0.00009", "C30 = 0.00009 nm", "0 or at least 0.0001 nm"),
+        ("--aberration=C10=-6,3", "C10", "has no angle"),
+        ("--memory-gb=1000000", "got 1000000", "at most the"),
     ] {
         let output = run_with(&master, &out, &[flag]);
         let text = stderr(&output);
@@ -77,6 +85,10 @@ fn a_value_of_an_optics_file_that_cannot_be_is_refused_with_the_file() {
         ("voltage_kv = nan", "NaN kV"),
         ("scan_shape = [-4, 4]", "256x256"),
         ("bf_radius = 3", "bf_radius"),
+        ("voltage_kv = \"300\"", "a number without quotes and unit"),
+        ("C10 = -6.3", "below a line [aberrations]"),
+        ("[aberrations]\nC10 = -6.3e-9", "did you mean -6.3 nm?"),
+        ("[aberrations]\nC21 = [1e-9, 3]", "did you mean 1 nm?"),
     ] {
         std::fs::write(&optics, text).unwrap();
         let output = run_tiny(&master, &dir.path().join("result"), &["--optics", optics.to_str().unwrap()]);
@@ -290,7 +302,7 @@ fn limits_that_leave_nothing_are_said_by_their_flag() {
     let master = simulated(dir.path());
     let out = dir.path().join("result");
     let output = run_tiny(&master, &out, &["--memory-gb=0.000001"]);
-    assert_eq!(code(&output), 1);
+    assert_eq!(code(&output), 2);
     let text = stderr(&output);
     assert!(text.contains("0.000001 GB of --memory-gb") && text.contains("it needs about 0.0"), "{text}");
     let (_, advised) = text.split_once("give --memory-gb ").unwrap();

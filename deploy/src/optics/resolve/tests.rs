@@ -133,7 +133,10 @@ fn what_a_file_says_and_cannot_be_is_ignored_with_a_note() {
     // 8.05 keV is copper's X-ray line: a detector left at its factory setting.
     let mut recorded = file();
     recorded.values.voltage = Some(Kilovolts(8.05));
-    assert!(refusal(&enough(), std::slice::from_ref(&recorded)).contains("--voltage-kv"));
+    let asked = refusal(&enough(), std::slice::from_ref(&recorded));
+    assert!(asked.contains("--voltage-kv"), "{asked}");
+    assert!(asked.contains("file set_master.h5 says 8.05 kV, ignored: expected 10 to 1000 kV"), "{asked}");
+    assert!(!asked.contains("has none"), "{asked}");
     let mut request = enough();
     request.flags.voltage = Some(Kilovolts(200.0));
     let optics = resolve(&request, &[recorded], FRAMES).unwrap();
