@@ -126,7 +126,7 @@ impl Progress {
             && now >= due
             && lines.next_millis.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            self.line(&format!("{} of {} frames, {}", counts.done(), counts.total, counts.words(elapsed)));
+            self.line(&format!("{} of {} frames, {}", counts.received, counts.total, counts.words(elapsed)));
         }
     }
 
@@ -241,6 +241,16 @@ mod tests {
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.starts_with("bright field found\n98 of 100 frames in "), "{text}");
         assert!(text.ends_with("2 MISSING\n"), "{text}");
+    }
+
+    /// Frames that will never come were once counted as arrived: a run without half of its files told of all frames.
+    #[test]
+    fn a_line_counts_what_arrived_apart_from_what_is_missing() {
+        let page = Page::default();
+        let progress = Progress::told_to(100, Voice::Lines, Box::new(page.clone()));
+        progress.lines.as_ref().unwrap().next_millis.store(0, Ordering::Relaxed);
+        progress.add_missing(60);
+        assert!(page.text().starts_with("0 of 100 frames, 0 frames/s, 60 missing"), "{}", page.text());
     }
 
     #[test]

@@ -146,7 +146,9 @@ pub struct BrightField {
     pub masked_pixels: u64,
     /// Detector pixels found to be hot, (row, col).
     pub hot_pixels: Vec<[usize; 2]>,
-    /// Detector pixels inside the disk found to be dead, (row, col).
+    /// Pixels inside the disk that never counted.
+    pub num_dead_pixels: u64,
+    /// The first hundred of them, (row, col).
     pub dead_pixels: Vec<[usize; 2]>,
 }
 

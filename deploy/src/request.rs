@@ -1,8 +1,8 @@
 //! What a run is asked to do.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::ensure;
 
@@ -80,22 +80,36 @@ impl WrongFlags {
 
 /// The one stop flag of a run or a simulation: raised by Ctrl-C and its like, read by whatever takes long.
 #[derive(Clone, Debug, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
+pub struct StopFlag {
+    raised: Arc<AtomicBool>,
+    cause: Arc<OnceLock<String>>,
+}
 
 impl StopFlag {
     /// Asks for an end in good order.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.raised.store(true, Ordering::SeqCst);
+    }
+
+    /// As [`raise`](Self::raise), with the name of what asks; of several the first counts.
+    pub fn raise_for(&self, cause: &str) {
+        self.cause.get_or_init(|| cause.to_owned());
+        self.raise();
+    }
+
+    /// What asked for the end.
+    pub fn cause(&self) -> &str {
+        self.cause.get().map_or("request", String::as_str)
     }
 
     /// The flag itself, as stages of other crates read it.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.raised)
     }
 
     /// True once an end was asked for.
     pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.raised.load(Ordering::SeqCst)
     }
 }
 

@@ -48,6 +48,9 @@ fn case(scan: ScanShape, radius_px: f64, names: &[(&str, f64)]) -> Case {
         sampling,
         hot: Vec::new(),
         marked: Vec::new(),
+        measured_centre: centre,
+        measured_radius: Pixels(radius_px),
+        lit: 0.5,
     };
     let term = |&(name, nm): &(&str, f64)| {
         Aberration::named(name, Nanometres(nm), Degrees(15.0)).expect("known name")

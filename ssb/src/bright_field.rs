@@ -70,12 +70,24 @@ pub struct BrightField {
     pub marked: Vec<u32>,
     /// Pixels within the radius, bad ones included.
     pub num_in_disk: usize,
+    /// Centre of the disk \[px\] as the pattern has it, (row, col), whatever is pinned.
+    pub measured_centre: [f64; 2],
+    /// Radius of the disk as the pattern has it, by its area, whatever is pinned.
+    pub measured_radius: Pixels,
+    /// Part of the good detector pixels that is brighter than half the disk, 0 to 1.
+    pub lit: f64,
 }
 
 impl BrightField {
     /// (row, col) of a pixel number.
     pub fn row_col(&self, pixel: u32) -> [f64; 2] {
         row_col(pixel as usize, self.detector)
+    }
+
+    /// Pixels within the radius that showed the marker and are not listed in the detector's mask.
+    pub fn num_marked_in_disk(&self) -> usize {
+        let inside = |&&pixel: &&u32| is_within(pixel as usize, self.detector, self.centre, self.radius.0);
+        self.marked.iter().filter(inside).count()
     }
 }
 
@@ -162,15 +174,15 @@ pub fn bright_field(
     let hot = find_hot(&mean, &bad, pattern.detector, pattern.frames);
     hot.iter().for_each(|&pixel| bad[pixel as usize] = true);
 
-    let disk = disk(&mean, &bad)?;
-    let centre = pins.centre.unwrap_or_else(|| {
-        let sum = disk.iter().fold([0.0; 2], |sum, &pixel| {
-            let [row, col] = row_col(pixel, pattern.detector);
-            [sum[0] + row, sum[1] + col]
-        });
-        sum.map(|sum| sum / disk.len() as f64)
+    let disk = disk(&mean, &bad, marked.len())?;
+    let sum = disk.iter().fold([0.0; 2], |sum, &pixel| {
+        let [row, col] = row_col(pixel, pattern.detector);
+        [sum[0] + row, sum[1] + col]
     });
-    let radius = pins.radius.map_or((disk.len() as f64 / std::f64::consts::PI).sqrt(), |radius| radius.0);
+    let measured_centre = sum.map(|sum| sum / disk.len() as f64);
+    let measured_radius = (disk.len() as f64 / std::f64::consts::PI).sqrt();
+    let centre = pins.centre.unwrap_or(measured_centre);
+    let radius = pins.radius.map_or(measured_radius, |radius| radius.0);
     let half = 0.5 * median(disk.iter().map(|&pixel| mean[pixel]).collect());
     let num_above = (0..mean.len()).filter(|&pixel| !bad[pixel] && mean[pixel] > half).count();
     let edge_radius = (num_above as f64 / std::f64::consts::PI).sqrt();
@@ -185,6 +197,7 @@ pub fn bright_field(
             row,
             col,
             radius_px: radius,
+            saturated: marked.len(),
         });
     }
     let sampling = pins.sampling.unwrap_or([Milliradians(semi_angle.0 / edge_radius); 2]);
@@ -198,6 +211,9 @@ pub fn bright_field(
         hot,
         marked,
         num_in_disk: in_disk.len(),
+        measured_centre,
+        measured_radius: Pixels(measured_radius),
+        lit: num_above as f64 / bad.iter().filter(|&&bad| !bad).count().max(1) as f64,
     })
 }
 
@@ -223,7 +239,7 @@ fn take_marked(pattern: &Pattern<'_>, bad: &mut [bool]) -> Vec<u32> {
 }
 
 /// Pixels above mean + standard deviation of the good ones.
-fn disk(mean: &[f64], bad: &[bool]) -> Result<Vec<usize>, SsbError> {
+fn disk(mean: &[f64], bad: &[bool], saturated: usize) -> Result<Vec<usize>, SsbError> {
     let good: Vec<usize> = (0..mean.len()).filter(|&pixel| !bad[pixel]).collect();
     let count = good.len().max(1) as f64;
     let average = good.iter().map(|&pixel| mean[pixel]).sum::<f64>() / count;
@@ -232,7 +248,7 @@ fn disk(mean: &[f64], bad: &[bool]) -> Result<Vec<usize>, SsbError> {
     let disk: Vec<usize> = good.iter().copied().filter(|&pixel| mean[pixel] > threshold).collect();
     if disk.is_empty() {
         let brightest = good.iter().map(|&pixel| mean[pixel]).fold(0.0, f64::max);
-        return Err(SsbError::NoDisk { good_pixels: good.len(), mean_counts: average, brightest });
+        return Err(SsbError::NoDisk { good_pixels: good.len(), mean_counts: average, brightest, saturated });
     }
     Ok(disk)
 }

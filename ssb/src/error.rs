@@ -25,7 +25,13 @@ pub enum SsbError {
     /// Nothing bright on the detector: beam blanked, shutter closed, vacuum without counts, or all pixels bad.
     #[error(
         "no bright-field disk: {good_pixels} good pixels with {mean_counts:.6} counts a frame on average, brightest \
-         {brightest:.6}; is the beam blanked?"
+         {brightest:.6}{}; {}",
+        saturated_words(*saturated),
+        if *brightest > 0.0 && *brightest <= 2.0 * *mean_counts {
+            "all are about as bright: may the disk fill the whole detector (camera length)?"
+        } else {
+            "is the beam blanked?"
+        }
     )]
     NoDisk {
         /// Pixels that are neither masked nor hot.
@@ -34,11 +40,14 @@ pub enum SsbError {
         mean_counts: f64,
         /// The brightest of them.
         brightest: f64,
+        /// Pixels left out because they showed the marker.
+        saturated: usize,
     },
     /// A disk of too few good pixels to reconstruct from.
     #[error(
         "bright field of {got} good pixels around ({row:.2}, {col:.2}) px with a radius of {radius_px:.2} px, expected \
-         at least {at_least}"
+         at least {at_least}{}",
+        saturated_words(*saturated)
     )]
     TooFewPixels {
         /// Good pixels inside the radius.
@@ -51,6 +60,8 @@ pub enum SsbError {
         col: f64,
         /// Radius.
         radius_px: f64,
+        /// Pixels left out because they showed the marker.
+        saturated: usize,
     },
     /// A pinned value that makes no sense.
     #[error("{quantity} pinned at {got}, expected {expected}")]
@@ -141,4 +152,14 @@ pub enum SsbError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// What an error adds about pixels that showed the marker of a saturated pixel.
+fn saturated_words(pixels: usize) -> String {
+    match pixels {
+        0 => String::new(),
+        some => format!(
+            " ({some} pixels more are left out: they showed the largest count, so they were saturated, or masked by the detector)"
+        ),
+    }
 }

@@ -47,6 +47,7 @@
 pub mod bright_field;
 mod error;
 pub mod live;
+mod probe;
 pub mod reconstruct;
 mod spectra;
 mod warning;
@@ -54,6 +55,7 @@ mod warning;
 pub use bright_field::{BrightField, Pattern, Pins};
 pub use error::SsbError;
 pub use live::{LiveResult, LiveSettings, LiveSsb};
+pub use probe::probe_radius;
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;
 pub use warning::{Warning, complete_step, warnings};

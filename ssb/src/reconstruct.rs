@@ -128,7 +128,12 @@ pub fn reconstruct<D: SsbDevice>(
     let used_means = means.iter().zip(&pixels.used).filter(|&(_, &used)| used).map(|(mean, _)| mean);
     let dc = used_means.sum::<f64>() / num_pixels.max(1) as f64 * num_positions;
     if dc <= 0.0 {
-        return Err(SsbError::NoDisk { good_pixels: num_pixels, mean_counts: 0.0, brightest: 0.0 });
+        return Err(SsbError::NoDisk {
+            good_pixels: num_pixels,
+            mean_counts: 0.0,
+            brightest: 0.0,
+            saturated: bright_field.marked.len(),
+        });
     }
 
     let start = Instant::now();

@@ -3,6 +3,7 @@
 use kernels::types::{Milliradians, Nanometres, Optics, Pixels, ScanShape};
 
 use crate::bright_field::BrightField;
+use crate::probe::probe_radius;
 
 /// Something that limits a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,44 @@ pub enum Warning {
     DiskCut {
         /// How far, at the worst side.
         beyond: Pixels,
+    },
+    /// The whole detector is as bright as the disk: where the disk ends cannot be seen.
+    DiskFills {
+        /// Part of the good pixels that is brighter than half the disk, 0 to 1.
+        lit: f64,
+    },
+    /// Pixels of the disk showed the marker of a saturated pixel.
+    Saturated {
+        /// Pixels of the disk that did.
+        in_disk: usize,
+        /// Pixels of the whole detector that did.
+        in_all: usize,
+        /// Pixels of the disk.
+        disk: usize,
+    },
+    /// The aberrations make the probe wider than the detector pixels resolve: chi turns by more than half a turn from one
+    /// pixel of the bright field to the next.
+    ProbeTooWide {
+        /// Width of the probe, by ray optics.
+        probe: Nanometres,
+        /// What the pixels resolve, lambda over the angle of a pixel.
+        resolved: Nanometres,
+        /// The angle of a pixel.
+        pixel: Milliradians,
+    },
+    /// A pinned centre contradicts the disk by more than a pixel.
+    CentreDiffers {
+        /// The pinned centre \[px\], (row, col).
+        pinned: [f64; 2],
+        /// The centre of the disk.
+        measured: [f64; 2],
+    },
+    /// A pinned radius contradicts the disk by more than three in a hundred.
+    RadiusDiffers {
+        /// The pinned radius.
+        pinned: Pixels,
+        /// What the edge of the disk says.
+        measured: Pixels,
     },
     /// A pinned detector sampling contradicts the disk by more than a tenth.
     SamplingDiffers {
@@ -93,6 +132,34 @@ impl std::fmt::Display for Warning {
                     beyond.0
                 )
             }
+            Self::DiskFills { lit } => write!(
+                f,
+                "{:.0} % of the detector is as bright as the disk: the disk may be larger than the detector (camera length); \
+                 then centre, radius and detector sampling cannot be measured, and have to be given",
+                100.0 * lit
+            ),
+            Self::Saturated { in_disk, in_all, disk } => write!(
+                f,
+                "{in_disk} of {disk} pixels in the bright-field disk ({in_all} of the detector) showed the largest count and \
+                 are left out: saturated, or masked by the detector"
+            ),
+            Self::ProbeTooWide { probe, resolved, pixel } => write!(
+                f,
+                "the aberrations make the probe {:.4} nm wide, detector pixels of {:.4} mrad resolve at most lambda / pixel = \
+                 {:.4} nm: the aberrations turn the phase by more than half a turn between neighbouring pixels, and what is \
+                 finer than a pixel is lost; are all of them in nm?",
+                probe.0, pixel.0, resolved.0
+            ),
+            Self::CentreDiffers { pinned, measured } => write!(
+                f,
+                "bright-field centre is pinned at {:.2}, {:.2} px, the edge of the disk says {:.2}, {:.2} px",
+                pinned[0], pinned[1], measured[0], measured[1]
+            ),
+            Self::RadiusDiffers { pinned, measured } => write!(
+                f,
+                "bright-field radius is pinned at {:.2} px, the edge of the disk says {:.2} px",
+                pinned.0, measured.0
+            ),
             Self::SamplingDiffers { pinned, measured } => write!(
                 f,
                 "detector sampling is pinned at {:.4} mrad/px, the edge of the disk says {:.4} mrad/px",
@@ -150,12 +217,29 @@ pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
             warnings.push(Warning::Undersampled { step, complete, limit, axis });
         }
     }
-    let [row, col] = bright_field.centre;
-    let (rows, cols) = (bright_field.detector.rows as f64, bright_field.detector.cols as f64);
-    let room =
-        [row + 0.5, col + 0.5, rows - 0.5 - row, cols - 0.5 - col].into_iter().fold(f64::MAX, f64::min);
-    if bright_field.radius.0 > room {
-        warnings.push(Warning::DiskCut { beyond: Pixels(bright_field.radius.0 - room) });
+    warnings.extend(probe_too_wide(optics, bright_field.sampling));
+    let in_disk = bright_field.num_marked_in_disk();
+    if in_disk > 0 {
+        let (in_all, disk) = (bright_field.marked.len(), bright_field.num_in_disk);
+        warnings.push(Warning::Saturated { in_disk, in_all, disk });
+    }
+    if bright_field.lit >= FILLING {
+        warnings.push(Warning::DiskFills { lit: bright_field.lit });
+        return warnings; // what follows is about the edge of the disk
+    }
+    let beyond = |centre: [f64; 2], radius: Pixels| {
+        let [row, col] = centre;
+        let (rows, cols) = (bright_field.detector.rows as f64, bright_field.detector.cols as f64);
+        let room = [row + 0.5, col + 0.5, rows - 0.5 - row, cols - 0.5 - col];
+        radius.0 - room.into_iter().fold(f64::MAX, f64::min)
+    };
+    let cut = beyond(bright_field.centre, bright_field.radius);
+    if cut > 0.0 {
+        warnings.push(Warning::DiskCut { beyond: Pixels(cut) });
+    }
+    // Of a disk that is cut off neither the centre nor the radius is seen.
+    if beyond(bright_field.measured_centre, bright_field.measured_radius) <= 0.0 {
+        warnings.extend(pins_that_differ(bright_field));
     }
     let measured = optics.semi_angle.0 / bright_field.edge_radius.0;
     for pinned in bright_field.sampling {
@@ -165,4 +249,29 @@ pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+/// A detector of which this part is as bright as the disk has no dark rim.
+const FILLING: f64 = 0.98;
+
+/// Half a turn of chi from one pixel to the next is a ray that lands lambda / (2 pixel) off the axis.
+fn probe_too_wide(optics: &Optics, sampling: [Milliradians; 2]) -> Option<Warning> {
+    let pixel = Milliradians(sampling[0].0.max(sampling[1].0));
+    let resolved = Nanometres(optics.wavelength().0 * 1e9 / pixel.radians());
+    let probe = Nanometres(2.0 * probe_radius(optics, &[]).0 * 1e9);
+    (probe.0 > resolved.0).then_some(Warning::ProbeTooWide { probe, resolved, pixel })
+}
+
+/// A pinned centre more than a pixel off, a pinned radius more than 3 % off. A small disk is a coarse one: half a pixel of
+/// radius is always allowed.
+fn pins_that_differ(bright_field: &BrightField) -> impl Iterator<Item = Warning> {
+    let (pinned, measured) = (bright_field.centre, bright_field.measured_centre);
+    let apart = (pinned[0] - measured[0]).hypot(pinned[1] - measured[1]);
+    let centre = (apart > 1.0).then_some(Warning::CentreDiffers { pinned, measured });
+    let (pinned, measured) = (bright_field.radius, bright_field.edge_radius);
+    let apart = (pinned.0 - measured.0).abs();
+    let is_pinned = pinned != bright_field.measured_radius;
+    let radius = (is_pinned && apart > (0.03 * measured.0).max(0.5))
+        .then_some(Warning::RadiusDiffers { pinned, measured });
+    centre.into_iter().chain(radius)
 }

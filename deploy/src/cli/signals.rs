@@ -51,11 +51,21 @@ fn attend(signals: &libc::sigset_t, stop: &StopFlag) {
         }
         let is_first = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         if is_first {
-            stop.raise();
+            stop.raise_for(name(signal));
             tell("\nstopping in good order (again Ctrl-C ends at once)");
         } else if signal == SIGINT {
             process::exit(exit_code().into());
         }
+    }
+}
+
+/// What asked for an end, as `result.json` names it.
+fn name(signal: i32) -> &'static str {
+    match signal {
+        SIGINT => "SIGINT (Ctrl-C)",
+        SIGTERM => "SIGTERM",
+        SIGHUP => "SIGHUP",
+        _ => "a signal",
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use ingest::dectris::FileSet;
-use kernels::types::Pixels;
+use kernels::types::{Gap, GapReason, Pixels};
 use ssb::LiveResult;
 
 use super::prepare::Prepared;
@@ -12,7 +12,7 @@ use super::{Filled, Streamed, images};
 use crate::doctor::peak_memory_bytes;
 use crate::optics::MeasuredBrightField;
 use crate::output::Image;
-use crate::report::{Encoded, Frames, Input, MissingFrames, RunReport, Software, Status};
+use crate::report::{BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status};
 use crate::request::RunRequest;
 
 /// Computes the images and draws up the report of a run of which at least one frame came.
@@ -25,6 +25,7 @@ pub(super) fn settle(
     let Prepared { set, mut optics, pixel_mask, resident, elapsed: open_time, .. } = prepared;
     let Streamed { filled, live } = streamed;
     let mut warnings = problems(&set);
+    warnings.extend(corrupt(&filled.gaps));
     let live = live.map_err(|error| warnings.push(format!("no phase image: {error:#}"))).ok();
     if let Some(live) = &live {
         warnings.extend(live.reconstruction.warnings.iter().map(ToString::to_string));
@@ -35,6 +36,7 @@ pub(super) fn settle(
     let imaging = Instant::now();
     let found = images::compute(&snapshot, live.as_ref(), &optics, request.rings, &pixel_mask)?;
     let images_time = imaging.elapsed();
+    warnings.extend(found.bright_field.as_ref().and_then(many_dead));
     let empty = found.masks.iter().filter(|(_, mask)| mask.pixels == 0);
     warnings.extend(empty.map(|(name, mask)| format!("{name} is all 0: no pixel is in it ({})", mask.rule)));
 
@@ -52,7 +54,7 @@ pub(super) fn settle(
             expected: set.frames_expected,
             received: totals.frames,
             missing,
-            gaps: filled.gaps.iter().map(MissingFrames::from).collect(),
+            gaps: gaps(&filled.gaps, request),
         },
         seconds: seconds(open_time, &filled, live.as_ref(), images_time),
         optics,
@@ -103,6 +105,43 @@ fn problems(set: &FileSet) -> Vec<String> {
         .collect()
 }
 
+/// What did not come, an interruption named by what caused it.
+fn gaps(gaps: &[Gap], request: &RunRequest) -> Vec<MissingFrames> {
+    let was_stopped = request.stop.is_raised();
+    let mut missing: Vec<_> = gaps.iter().map(MissingFrames::from).collect();
+    for (gap, told) in gaps.iter().zip(&mut missing) {
+        if was_stopped && matches!(gap.reason, GapReason::NotReceived(_)) {
+            told.reason = format!("interrupted by {} before these frames were read", request.stop.cause());
+        }
+    }
+    missing
+}
+
+/// A sentence about frames whose bytes are there and make no sense: how many, and the first.
+fn corrupt(gaps: &[Gap]) -> Option<String> {
+    let corrupt = |gap: &&Gap| matches!(gap.reason, GapReason::Corrupt(_));
+    let first = gaps.iter().find(corrupt)?;
+    let frames: u64 = gaps.iter().filter(corrupt).map(|gap| gap.count).sum();
+    let are = if frames == 1 { "1 frame is" } else { &format!("{frames} frames are") };
+    let which = if frames == 1 { "it is frame" } else { "the first is frame" };
+    let GapReason::Corrupt(why) = &first.reason else { return None };
+    Some(format!("{are} corrupt and left out; {which} {} (counted from 0): {why}", first.first))
+}
+
+/// A sentence about a disk of which more than one pixel in a hundred never counted.
+fn many_dead(field: &BrightField) -> Option<String> {
+    let (dead, used) = (field.num_dead_pixels, field.pixels_used);
+    (dead > (used / 100).max(MOST_DEAD_UNSAID)).then(|| {
+        format!(
+            "{dead} of {used} pixels within the bright-field radius never counted an electron: are the centre and the \
+             radius of the disk right, or were there very few electrons?"
+        )
+    })
+}
+
+/// So many dead pixels are said by `result.json` alone, whatever part of the disk they are.
+const MOST_DEAD_UNSAID: u64 = 16;
+
 fn seconds(
     open: Duration,
     filled: &Filled,
@@ -127,4 +166,27 @@ fn seconds(
     }
     seconds.push(("virtual_images", images));
     seconds.into_iter().map(|(stage, time)| (stage.to_owned(), time.as_secs_f64())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_pixels_are_a_warning_when_they_are_many() {
+        let of = |num_dead_pixels, pixels_used| {
+            many_dead(&BrightField {
+                pixels_used,
+                pixels_in_disk: pixels_used,
+                masked_pixels: 0,
+                hot_pixels: vec![],
+                num_dead_pixels,
+                dead_pixels: vec![],
+            })
+        };
+        assert_eq!([of(0, 7850), of(16, 20), of(78, 7850)], [None, None, None]);
+        assert!(
+            of(4000, 7850).unwrap().starts_with("4000 of 7850 pixels within the bright-field radius never")
+        );
+    }
 }

@@ -86,12 +86,21 @@ fn account(live: &LiveResult, snapshot: &Snapshot, listed: &[bool]) -> anyhow::R
     let cols = field.detector.cols.max(1);
     let place = |pixel: usize| [pixel / cols, pixel % cols];
     let totals = snapshot.detector_total(Missing::Report)?.value;
+    // What is listed is there to be looked at; an empty corner of the detector is a number.
+    const MOST_LISTED: usize = 100;
     let is_dead = |&&pixel: &&u32| totals.get(pixel as usize) == Some(&0);
     Ok(BrightField {
         pixels_used: live.reconstruction.num_pixels as u64,
         pixels_in_disk: field.num_in_disk as u64,
         masked_pixels: listed.iter().filter(|&&bad| bad).count() as u64,
         hot_pixels: field.hot.iter().chain(&field.marked).map(|&pixel| place(pixel as usize)).collect(),
-        dead_pixels: field.pixels.iter().filter(is_dead).map(|&pixel| place(pixel as usize)).collect(),
+        num_dead_pixels: field.pixels.iter().filter(is_dead).count() as u64,
+        dead_pixels: field
+            .pixels
+            .iter()
+            .filter(is_dead)
+            .map(|&pixel| place(pixel as usize))
+            .take(MOST_LISTED)
+            .collect(),
     })
 }

@@ -135,32 +135,8 @@ impl Settings {
     /// Radius of the probe where it is widest, by ray optics: the largest |grad chi| / 2 pi inside the aperture, at the
     /// entrance, mid depth and the exit. Never less than the radius of its diffraction disk.
     pub(super) fn probe_radius_m(&self) -> f64 {
-        const RAYS: usize = 72;
-        let aperture = self.optics.semi_angle.radians();
-        let wavelength = self.optics.wavelength();
-        let aberrations = &self.optics.aberrations;
-        let depths = [0.0, 0.5, 1.0].map(|part| part * self.stack.thickness_m);
-        let mut radius_m = 0.61 * wavelength.0 / aperture;
-        for ray in 0..RAYS {
-            let (sin, cos) = (ray as f64 / RAYS as f64 * 2.0 * std::f64::consts::PI).sin_cos();
-            for part in [0.35, 0.7, 1.0] {
-                let [row, col] = [cos, sin].map(|direction| direction * aperture * part);
-                let chi = |row: f64, col: f64| aberrations.chi_rad(row, col, wavelength);
-                let nudge = aperture * 1e-4;
-                // chi is a phase over angle; over k = angle / wavelength its slope is the ray's place times 2 pi.
-                let slope = |low: f64, high: f64| {
-                    (high - low) / (2.0 * nudge) * wavelength.0 / (2.0 * std::f64::consts::PI)
-                };
-                let place = [
-                    slope(chi(row - nudge, col), chi(row + nudge, col)),
-                    slope(chi(row, col - nudge), chi(row, col + nudge)),
-                ];
-                for depth in depths {
-                    radius_m = radius_m.max((place[0] + depth * row).hypot(place[1] + depth * col));
-                }
-            }
-        }
-        radius_m
+        let depths = [0.5, 1.0].map(|part| part * self.stack.thickness_m);
+        ssb::probe_radius(&self.optics, &depths).0
     }
 
     /// C10 at mid depth: that of the entrance plus half the thickness.

@@ -133,6 +133,7 @@ fn ctrl_c_in_the_middle_of_a_run_saves_what_has_come_and_names_it_partial() {
     assert!(received > 0 && missing > 0 && received + missing == 65536, "{frames}");
     assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames, {missing} missing")));
     let gap = &frames["gaps"][0];
+    assert!(gap["reason"].as_str().unwrap().starts_with("interrupted by SIGINT (Ctrl-C)"), "{gap}");
     assert_eq!((gap["first"].as_u64(), gap["count"].as_u64()), (Some(received), Some(missing)), "{gap}");
     // Exactly the first frames are in the images.
     let lit = Array::read(&dir.path().join("frame_sum.npy")).u64();
@@ -155,6 +156,9 @@ fn other_signals_that_ask_for_an_end_save_as_ctrl_c_does_and_may_come_twice() {
         let report = result(dir.path());
         assert_eq!((&report["status"], &report["interrupted"]), (&"partial".into(), &true.into()));
         let received = report["frames"]["received"].as_u64().unwrap();
+        let name = if signal == libc::SIGTERM { "SIGTERM" } else { "SIGHUP" };
+        let gap = &report["frames"]["gaps"][0];
+        assert!(gap["reason"].as_str().unwrap().starts_with(&format!("interrupted by {name} ")), "{gap}");
         assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames")), "{stdout}");
         assert!(dir.path().join("phase.png").is_file());
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::program::{Array, code, result, run_tiny, sideband, simulated, stderr, stdout};
+use super::program::{Array, code, result, run_tiny, sideband, simulated, simulated_with, stderr, stdout};
 
 /// The demonstration, made once for all tests of this file: `acquisition` and `result`.
 fn demo() -> &'static Path {
@@ -180,6 +180,54 @@ fn a_missing_data_file_is_a_gap_of_a_partial_result() {
     let sums = Array::read(&out.join("frame_sum.npy")).u64();
     let is_there: Vec<bool> = sums.iter().map(|&sum| sum > 0).collect();
     assert_eq!(is_there, [[true; 4], [false; 4], [true; 4], [true; 4]].concat());
+}
+
+#[test]
+fn the_first_corrupt_frame_is_warned_of_with_its_place_and_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let data = master.replace("_master.h5", "_data_000002.h5");
+    let mut bytes = std::fs::read(&data).unwrap();
+    // Every frame starts with the bytes of its counts and of a block, big-endian.
+    let header: Vec<u8> = [&2048u64.to_be_bytes()[..], &8192u32.to_be_bytes()].concat();
+    let starts: Vec<usize> = (0..bytes.len() - 16).filter(|&at| bytes[at..].starts_with(&header)).collect();
+    assert_eq!(starts.len(), 4);
+    for frame in [1, 3] {
+        bytes[starts[frame] + 12..][..4].fill(0xff);
+    }
+    std::fs::write(&data, bytes).unwrap();
+    let out = dir.path().join("result");
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let said = "warning: 2 frames are corrupt and left out; the first is frame 5 (counted from 0): ";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    assert!(stdout(&output).contains("PARTIAL: 14 of 16 frames, 2 missing"), "{}", stdout(&output));
+}
+
+#[test]
+fn pins_far_from_the_disk_and_a_probe_too_wide_for_the_pixels_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    for (flag, said) in [
+        ("--bf-centre=12,20", "centre is pinned at 12.00, 20.00 px, the edge of the disk says 15."),
+        ("--bf-radius-px=6", "radius is pinned at 6.00 px, the edge of the disk says 8."),
+        ("--aberration=C10=-6304.75", "the aberrations make the probe 315.2375 nm wide"),
+    ] {
+        let output = run_tiny(&master, &dir.path().join("result"), &[flag]);
+        assert!(stderr(&output).contains(said), "{flag}: {}", stderr(&output));
+    }
+    let output =
+        run_tiny(&master, &dir.path().join("result"), &["--bf-centre=15.5,15.5", "--bf-radius-px=8.3"]);
+    assert!(code(&output) == 0 && !stderr(&output).contains("warning"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_saturated_disk_is_named_with_its_pixels() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated_with(dir.path(), &["--count-type=u8", "--electrons-per-frame=2000000"]);
+    let output = run_tiny(&master, &dir.path().join("result"), &[]);
+    let said = "pixels more are left out: they showed the largest count";
+    assert!(code(&output) == 1 && stderr(&output).contains(said), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The rules of the bright field on patterns with known answers.
 
+use kernels::types::{Aberration, Aberrations, Degrees, Kilovolts, Nanometres, Optics};
+
 use super::*;
+use crate::warning::{Warning, warnings};
 
 const DETECTOR: DetectorShape = DetectorShape { rows: 40, cols: 48 };
 const SEMI_ANGLE: Milliradians = Milliradians(30.0);
@@ -96,14 +99,105 @@ fn a_pin_replaces_one_value_and_nothing_else() {
 
 #[test]
 fn a_blank_beam_is_said_to_be_one() {
-    for totals in [vec![0; DETECTOR.pixels()], vec![3; DETECTOR.pixels()]] {
-        let refused = find(&totals, &good(), &Pins::default()).unwrap_err();
+    for (counts, said) in [(0, "is the beam blanked?"), (3, "may the disk fill the whole detector")] {
+        let refused = find(&vec![counts; DETECTOR.pixels()], &good(), &Pins::default()).unwrap_err();
         assert!(matches!(refused, SsbError::NoDisk { good_pixels: 1920, .. }), "{refused}");
-        assert!(refused.to_string().contains("blanked"));
+        assert!(refused.to_string().contains(said), "{refused}");
     }
     let masked = vec![1; DETECTOR.pixels()];
     let refused = find(&totals([18.0, 25.0], 10.3), &masked, &Pins::default()).unwrap_err();
     assert!(matches!(refused, SsbError::NoDisk { good_pixels: 0, .. }), "{refused}");
+}
+
+#[test]
+fn a_disk_of_which_every_pixel_was_saturated_is_missed_with_their_number() {
+    let totals = totals([18.0, 25.0], 10.3);
+    let hits: Vec<u64> = totals.iter().map(|&total| u64::from(total == 200)).collect();
+    let pattern = Pattern {
+        detector: DETECTOR,
+        totals: &totals,
+        frames: FRAMES,
+        pixel_mask: &good(),
+        marker_hits: Some(&hits),
+    };
+    let refused = bright_field(&pattern, SEMI_ANGLE, &Pins::default()).unwrap_err().to_string();
+    let saturated = hits.iter().sum::<u64>();
+    assert!(refused.contains(&format!("({saturated} pixels more are left out")), "{refused}");
+}
+
+fn optics(field: &BrightField, c10_nm: f64) -> Optics {
+    let defocus = Aberration::named("C10", Nanometres(c10_nm), Degrees(0.0)).unwrap();
+    Optics {
+        voltage: Kilovolts(300.0),
+        semi_angle: SEMI_ANGLE,
+        scan_step: [Nanometres(0.016); 2],
+        detector_sampling: field.sampling,
+        rotation: Degrees(0.0),
+        transpose: false,
+        aberrations: Aberrations(vec![defocus]),
+    }
+}
+
+fn warned(totals: &[u64], pins: &Pins, c10_nm: f64) -> Vec<Warning> {
+    let field = find(totals, &good(), pins).unwrap();
+    warnings(&optics(&field, c10_nm), &field)
+}
+
+#[test]
+fn a_pin_that_contradicts_the_disk_is_warned_of_and_one_that_agrees_is_not() {
+    let totals = totals([18.0, 25.0], 10.3);
+    let centre = |row, col| Pins { centre: Some([row, col]), ..Pins::default() };
+    assert_eq!(warned(&totals, &centre(18.6, 24.4), 0.0), []);
+    let found = warned(&totals, &centre(19.0, 25.2), 0.0);
+    assert!(matches!(found[..], [Warning::CentreDiffers { pinned: [19.0, 25.2], .. }]), "{found:?}");
+    let said = found[0].to_string();
+    assert!(said.ends_with("pinned at 19.00, 25.20 px, the edge of the disk says 18.00, 25.00 px"), "{said}");
+    let radius = |px| Pins { radius: Some(Pixels(px)), ..Pins::default() };
+    assert_eq!(warned(&totals, &radius(10.6), 0.0), []);
+    let found = warned(&totals, &radius(9.0), 0.0);
+    assert!(matches!(found[..], [Warning::RadiusDiffers { pinned: Pixels(9.0), .. }]), "{found:?}");
+    // Far off the disk, as (col, row) for (row, col) would be.
+    let found = warned(&totals, &centre(30.0, 10.0), 0.0);
+    assert!(found.iter().any(|warning| matches!(warning, Warning::CentreDiffers { .. })), "{found:?}");
+}
+
+/// 30 mrad over 10.3 px are 2.9 mrad a pixel, which resolve 0.68 nm; a defocus of 11.3 nm makes the probe as wide.
+#[test]
+fn a_probe_wider_than_the_pixels_resolve_is_warned_of_with_both_widths() {
+    let totals = totals([18.0, 25.0], 10.3);
+    assert_eq!(warned(&totals, &Pins::default(), -11.0), []);
+    for c10_nm in [-12.0, 12.0, -6304.75] {
+        let found = warned(&totals, &Pins::default(), c10_nm);
+        let [Warning::ProbeTooWide { probe, resolved, .. }] = found[..] else { panic!("{found:?}") };
+        assert!(
+            (probe.0 / (2.0 * c10_nm.abs() * 0.03) - 1.0).abs() < 1e-6 && (resolved.0 - 0.68).abs() < 0.01
+        );
+    }
+}
+
+#[test]
+fn a_detector_that_is_lit_all_over_is_said_to_be() {
+    let totals: Vec<u64> = (0..DETECTOR.pixels() as u64).map(|pixel| 200 + pixel * 7 % 31).collect();
+    let found = warned(&totals, &Pins::default(), 0.0);
+    assert!(matches!(found[..], [Warning::DiskFills { lit: 1.0 }]), "{found:?}");
+}
+
+#[test]
+fn saturated_pixels_of_the_disk_are_counted() {
+    let totals = totals([18.0, 25.0], 10.3);
+    let mut hits = good().iter().map(|_| 0).collect::<Vec<u64>>();
+    (hits[18 * 48 + 25], hits[18 * 48 + 26], hits[3 * 48 + 5]) = (1, 9, 2);
+    let pattern = Pattern {
+        detector: DETECTOR,
+        totals: &totals,
+        frames: FRAMES,
+        pixel_mask: &good(),
+        marker_hits: Some(&hits),
+    };
+    let field = bright_field(&pattern, SEMI_ANGLE, &Pins::default()).unwrap();
+    let found = warnings(&optics(&field, 0.0), &field);
+    let expected = Warning::Saturated { in_disk: 2, in_all: 3, disk: field.num_in_disk };
+    assert_eq!(found, [expected]);
 }
 
 #[test]

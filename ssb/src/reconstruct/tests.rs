@@ -41,6 +41,9 @@ fn field(optics: &Optics) -> BrightField {
         sampling: optics.detector_sampling,
         hot: Vec::new(),
         marked: Vec::new(),
+        measured_centre: centre,
+        measured_radius: Pixels(11.4),
+        lit: 0.5,
     }
 }
 
@@ -288,7 +291,7 @@ fn coarse_scans_and_cut_disks_are_warned_of() {
     let fine = Optics { scan_step: [Nanometres(0.0164); 2], ..optics(&[]) };
     let coarse = Optics { scan_step: [Nanometres(0.0164), Nanometres(0.04)], ..fine.clone() };
     let mut cut = field(&coarse);
-    cut.centre[0] = 8.0;
+    (cut.centre[0], cut.measured_centre[0]) = (8.0, 8.0);
     let found = warnings(&coarse, &cut);
     assert!(matches!(found[0], Warning::Undersampled { axis: 1, .. }), "{found:?}");
     assert!(matches!(found[1], Warning::DiskCut { beyond } if (beyond.0 - 2.9).abs() < 1e-9), "{found:?}");
