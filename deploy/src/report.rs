@@ -2,6 +2,7 @@
 //!
 //! Field by field in docs, reference, result-json. Read [`RunReport`] first.
 
+mod clock;
 mod folder;
 mod optics_json;
 
@@ -14,6 +15,7 @@ use crate::optics::ResolvedOptics;
 use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
+pub(crate) use clock::{command_line, utc};
 pub use folder::{Outcome, ResultFolder, folder_for, older_results, prepare_folder};
 
 /// The file a report is written to.
@@ -24,6 +26,10 @@ pub const RESULT_FILE: &str = "result.json";
 pub struct RunReport {
     /// Program and version.
     pub software: Software,
+    /// The command line of the program, which may be another that uses this library.
+    pub command: Vec<String>,
+    /// When it began, UTC, as `2026-01-31T23:59:59Z`.
+    pub started_utc: String,
     /// Whether everything is there.
     pub status: Status,
     /// Whether it was stopped on request before every frame had come; it is partial then.
@@ -88,14 +94,30 @@ pub enum Status {
 /// What was read.
 #[derive(Clone, Debug, Serialize)]
 pub struct Input {
-    /// The master file.
+    /// The master file, as it was given.
     #[serde(serialize_with = "as_text")]
     pub master: PathBuf,
-    /// The data files and side-cars that were used.
+    /// The same from the root; links in it are not followed.
+    #[serde(serialize_with = "as_text")]
+    pub master_absolute: PathBuf,
+    /// What the master says of the detector and the day.
+    pub acquisition: AcquiredWith,
+    /// The data files that hold frames, then the side-cars that could be read.
     #[serde(serialize_with = "as_texts")]
     pub files: Vec<PathBuf>,
     /// Bytes of compressed frames that were read.
     pub compressed_bytes: u64,
+}
+
+/// What the master says of the detector and the day; null where it does not.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AcquiredWith {
+    /// The detector's own description.
+    pub detector: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// The date of the acquisition, as the detector writes it.
+    pub date: Option<String>,
 }
 
 /// What arrived and what did not; received + missing = expected.

@@ -12,7 +12,10 @@ use super::{Filled, Streamed, images};
 use crate::doctor::peak_memory_bytes;
 use crate::optics::MeasuredBrightField;
 use crate::output::Image;
-use crate::report::{BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status};
+use crate::report::{
+    AcquiredWith, BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status,
+    command_line, utc,
+};
 use crate::request::RunRequest;
 
 /// Computes the images and draws up the report of a run of which at least one frame came.
@@ -22,7 +25,7 @@ pub(super) fn settle(
     prepared: Prepared,
     streamed: Streamed,
 ) -> anyhow::Result<(Vec<Image>, RunReport)> {
-    let Prepared { set, mut optics, pixel_mask, resident, elapsed: open_time, .. } = prepared;
+    let Prepared { set, mut optics, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
     let Streamed { filled, live } = streamed;
     let mut warnings = problems(&set);
     warnings.extend(corrupt(&filled.gaps));
@@ -46,6 +49,8 @@ pub(super) fn settle(
     let notes = optics.notes.clone();
     let report = RunReport {
         software: Software::default(),
+        command: command_line(),
+        started_utc: utc(started),
         status: if missing > 0 || !has_phase { Status::Partial } else { Status::Complete },
         interrupted: missing > 0 && request.stop.is_raised(),
         device,
@@ -76,10 +81,18 @@ pub(super) fn settle(
 }
 
 fn input(request: &RunRequest, set: &FileSet, filled: &Filled) -> Input {
-    let data_files = set.files.iter().map(|file| file.path.clone());
-    let side_cars = set.side_cars.iter().map(|file| file.path.clone());
+    let data_files = set.files.iter().filter(|file| file.frames_present() > 0).map(|file| file.path.clone());
+    let side_cars = set.side_cars.iter().filter(|file| file.problem.is_none()).map(|file| file.path.clone());
+    let said = &set.metadata;
     Input {
         master: request.master.clone(),
+        // The folder one is in can be gone.
+        master_absolute: std::path::absolute(&request.master).unwrap_or_else(|_| request.master.clone()),
+        acquisition: AcquiredWith {
+            detector: said.description.clone(),
+            serial: said.serial.clone(),
+            date: said.date.clone(),
+        },
         files: data_files.chain(side_cars).collect(),
         compressed_bytes: filled.counters.bytes.get(),
     }

@@ -1,7 +1,7 @@
 //! Before the first frame: everything a run has to know and everything that can be refused at once.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
 use ingest::dectris::FileSet;
@@ -28,6 +28,8 @@ pub(super) struct Prepared {
     spectra_bytes: u64,
     /// What a person should know before it starts, one sentence each.
     pub(super) notes: Vec<String>,
+    /// When it began.
+    pub(super) started: SystemTime,
     /// Time it took.
     pub(super) elapsed: Duration,
 }
@@ -39,7 +41,7 @@ impl Prepared {
     /// Those of [`open`]; a pixel mask of another detector; a run the free memory does not suffice for; a result folder
     /// that cannot be written to.
     pub(super) fn open(request: &RunRequest) -> anyhow::Result<(Self, ResultFolder)> {
-        let started = Instant::now();
+        let (started, opening) = (SystemTime::now(), Instant::now());
         let (set, optics) = open(request)?;
         let pixel_mask = pixel_mask(&set)?;
         let scan = optics.scan_shape.value;
@@ -57,9 +59,9 @@ impl Prepared {
         let folder = prepare_folder(&request.out, scan, set.detector)?;
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
-        let elapsed = started.elapsed();
+        let elapsed = opening.elapsed();
         let spectra_bytes = shares.spectra_bytes;
-        Ok((Self { set, optics, pixel_mask, resident, spectra_bytes, notes, elapsed }, folder))
+        Ok((Self { set, optics, pixel_mask, resident, spectra_bytes, notes, started, elapsed }, folder))
     }
 
     /// What the reconstruction is told.

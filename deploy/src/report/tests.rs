@@ -26,10 +26,18 @@ fn report() -> RunReport {
     let optics = resolve(&request, &[file], Acquisition { frames_expected: 6 }).unwrap();
     RunReport {
         software: Software::default(),
+        command: vec!["sideband".to_owned()],
+        started_utc: "2026-01-31T23:59:59Z".to_owned(),
         status: Status::Partial,
         interrupted: false,
         device: "CPU".to_owned(),
-        input: Input { master: "set_master.h5".into(), files: vec![], compressed_bytes: 7 },
+        input: Input {
+            master: "set_master.h5".into(),
+            master_absolute: "/data/set_master.h5".into(),
+            acquisition: AcquiredWith::default(),
+            files: vec![],
+            compressed_bytes: 7,
+        },
         frames: Frames {
             expected: 6,
             received: 5,

@@ -11,6 +11,7 @@ use super::geometry::Geometry;
 use super::settings::{Settings, SpecimenChoice};
 use super::specimen::{Defect, Specimen};
 use super::wave::Beam;
+use crate::report::command_line;
 
 /// Who made the set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,8 +52,11 @@ pub struct Truth {
     pub bf_centre_row_col_px: [f64; 2],
     pub scan_axes_rotation_rad: f64,
     pub detector_to_scan_rotation_rad: f64,
+    /// The same in degrees, as `--rotation-deg` takes it.
+    #[serde(default)]
+    pub detector_to_scan_rotation_deg: f64,
     pub transpose: bool,
-    /// `CNM_m`, `phiNM_scan_frame_rad`, `phiNM_detector_frame_rad` for every term, and `C10_at_mid_depth_m`.
+    /// `CNM_m`, `phiNM_scan_frame_rad`, the same `_deg`, `phiNM_detector_frame_rad` for every term, and `C10_at_mid_depth_m`.
     pub aberrations: BTreeMap<String, f64>,
     pub aberration_convention: String,
     /// None for a single slice.
@@ -120,7 +124,7 @@ impl Truth {
             made_with: MadeWith {
                 tool: "sideband simulate".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                command: std::env::args().collect(),
+                command: command_line(),
                 seconds,
             },
             specimen: describe(&settings.specimen),
@@ -136,6 +140,7 @@ impl Truth {
             bf_centre_row_col_px: settings.centre,
             scan_axes_rotation_rad: -rotation_rad,
             detector_to_scan_rotation_rad: rotation_rad,
+            detector_to_scan_rotation_deg: optics.rotation.0,
             transpose: optics.transpose,
             aberrations: aberrations(settings, geometry),
             aberration_convention: "P(k) = A(k) exp(-i chi), chi = 2pi/lambda sum C_nm alpha^(n+1) cos(m(phi-phi_nm))/(n+1); phi = atan2(k_col, k_row)".to_owned(),
@@ -191,6 +196,7 @@ fn aberrations(settings: &Settings, geometry: &Geometry) -> BTreeMap<String, f64
             let (sin, cos) = term.angle.radians().sin_cos();
             let [row, col] = geometry.detector_from_scan([cos, sin]);
             terms.insert(format!("phi{}_scan_frame_rad", &name[1..]), term.angle.radians());
+            terms.insert(format!("phi{}_scan_frame_deg", &name[1..]), term.angle.0);
             terms.insert(format!("phi{}_detector_frame_rad", &name[1..]), col.atan2(row));
         }
     }

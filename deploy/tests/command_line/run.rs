@@ -172,6 +172,9 @@ fn a_missing_data_file_is_a_gap_of_a_partial_result() {
     let gap = &frames["gaps"][0];
     assert_eq!((&gap["first"], &gap["count"], &gap["kind"]), (&4.into(), &4.into(), &"unreadable".into()));
     assert!(gap["reason"].as_str().unwrap().contains("_data_000002.h5"), "{gap}");
+    // What is not there was not read.
+    let read = report["input"]["files"].to_string();
+    assert!(read.contains("_data_000001.h5") && !read.contains("_data_000002.h5"), "{read}");
     for stem in ["phase", "amplitude", "bf", "adf", "df", "com_row", "com_col", "frame_sum"] {
         let picture = std::fs::read(out.join(format!("{stem}.png"))).unwrap();
         let said = b"hatched: 4 positions missing";
@@ -180,6 +183,33 @@ fn a_missing_data_file_is_a_gap_of_a_partial_result() {
     let sums = Array::read(&out.join("frame_sum.npy")).u64();
     let is_there: Vec<bool> = sums.iter().map(|&sum| sum > 0).collect();
     assert_eq!(is_there, [[true; 4], [false; 4], [true; 4], [true; 4]].concat());
+}
+
+#[test]
+fn the_report_says_when_how_and_from_which_detector() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sideband"))
+        .current_dir(dir.path())
+        .args(["run", "simulated_master.h5", "--out", "result"])
+        .args(super::program::TINY_OPTICS)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let report = result(&dir.path().join("result"));
+    assert_eq!(report["input"]["master"], "simulated_master.h5");
+    let absolute = Path::new(report["input"]["master_absolute"].as_str().unwrap());
+    assert!(absolute.is_absolute());
+    assert_eq!(absolute.canonicalize().unwrap(), Path::new(&master).canonicalize().unwrap());
+    let acquisition = &report["input"]["acquisition"];
+    assert_eq!(
+        (&acquisition["serial"], &acquisition["date"]),
+        (&"SIM-0001".into(), &"2000-01-01T00:00:00.000".into())
+    );
+    assert!(acquisition["detector"].as_str().unwrap().contains("not a real detector"));
+    assert_eq!(report["command"][1], "run");
+    let started = report["started_utc"].as_str().unwrap();
+    assert!(started.len() == 20 && started.starts_with("20") && started.ends_with('Z'), "{started}");
 }
 
 #[test]
