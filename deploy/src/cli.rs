@@ -42,7 +42,7 @@ pub struct Cli {
 pub enum Command {
     /// Reconstruct the phase image of an acquisition.
     Run(Box<RunArgs>),
-    /// Say what is in a file set, what is missing, and whether a run would succeed.
+    /// Say what is in a file set, what is missing, and what a run would ask for.
     Inspect(Box<InspectArgs>),
     /// Make an acquisition with known truth, as the detector would write it.
     Simulate(Box<SimulateArgs>),

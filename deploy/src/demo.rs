@@ -57,7 +57,8 @@ pub fn optics_of(truth: &Truth) -> anyhow::Result<OpticsValues> {
         semi_angle: Some(Milliradians(rounded(truth.semiangle_rad * 1e3))),
         scan_step: Some([Nanometres(rounded(truth.scan_step_m * 1e9)); 2]),
         rotation: Some(Degrees(rounded(truth.detector_to_scan_rotation_rad.to_degrees()))),
-        transpose: Some(truth.transpose),
+        // A flag that is not given and one that is false mean the same; the command that is shown has none.
+        transpose: truth.transpose.then_some(true),
         scan_shape: Some(ScanShape { rows, cols }),
         aberrations,
         ..OpticsValues::default()
@@ -117,7 +118,7 @@ mod tests {
         args.scan_shape = ScanShape { rows: 3, cols: 4 };
         args.quiet = true;
         let truth = crate::simulate::run(&args, &StopFlag::default()).unwrap();
-        let mut request = RunRequest {
+        let request = RunRequest {
             master: truth.master.clone(),
             out: dir.path().join("result"),
             optics: OpticsRequest { flags: optics_of(&truth).unwrap(), optics_file: None },
@@ -130,8 +131,6 @@ mod tests {
         };
         let command = run_command(Path::new("target/debug/sideband"), &request);
         let Command::Run(asked) = Cli::parse_from(command.split(' ')).command else { panic!("{command}") };
-        // A flag that is not given and one that is false mean the same.
-        request.optics.flags.transpose = None;
         assert_eq!(asked.request(StopFlag::default()).unwrap().optics, request.optics);
         let (set, optics) = crate::open::open(&request).unwrap();
         assert_eq!((set.frames_expected, optics.voltage.value.0), (12, 200.0));

@@ -1,13 +1,15 @@
-//! What is in a file set, what is missing, and whether a run would succeed: for a person, and for machines.
+//! What is in a file set, what is missing, and what a run would ask for: for a person, and for machines.
 
 mod gather;
 
 use std::path::PathBuf;
 
+use kernels::types::Milliradians;
 use serde::Serialize;
+use ssb::scan_warnings;
 
 use crate::optics::{Missing, OpticsError, ResolvedOptics};
-use crate::report::{MissingFrames, as_text};
+use crate::report::{MissingFrames, as_text, told};
 
 pub use gather::recorded_sources;
 
@@ -110,17 +112,32 @@ pub struct SideCar {
     pub problem: Option<String>,
 }
 
-/// Whether a run would succeed.
+/// Whether a run has all it needs; what the counts hold is not known.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// True when every parameter is known and at least one frame is there.
+    /// True when every parameter is known and at least one frame is there: nothing is missing.
     pub would_succeed: bool,
     /// Flags that are needed, with what each is.
     pub needs: Vec<Need>,
     /// What stands in the way beside missing flags.
     pub problem: Option<String>,
+    /// The values a run would use, when all are known.
+    pub values: Vec<UsedValue>,
+    /// What a run would warn of, as far as it is known before a count is read.
+    pub warnings: Vec<String>,
     /// What a person should know.
     pub notes: Vec<String>,
+}
+
+/// A value a run would use.
+#[derive(Clone, Debug, Serialize)]
+pub struct UsedValue {
+    /// Its key in `result.json`.
+    pub key: String,
+    /// The value with its unit.
+    pub value: String,
+    /// Where it comes from; empty for what a run measures.
+    pub from: String,
 }
 
 /// A flag that is needed.
@@ -139,25 +156,33 @@ impl Verdict {
         let needs = |missing: &[Missing]| {
             missing.iter().map(|one| Need { flag: one.usage(), what: one.explanation() }).collect()
         };
+        let without = |needs: Vec<Need>, problem: Option<String>| Self {
+            would_succeed: false,
+            needs,
+            problem,
+            values: vec![],
+            warnings: vec![],
+            notes: vec![],
+        };
         match resolution {
-            Ok(optics) => Self {
-                would_succeed: empty.is_none(),
-                needs: vec![],
-                problem: empty,
-                notes: optics.notes.clone(),
-            },
-            Err(OpticsError::Missing(missing)) => {
-                Self { would_succeed: false, needs: needs(missing), problem: empty, notes: vec![] }
+            Ok(optics) => {
+                let used = told(optics).into_iter().map(|[key, value, from]| UsedValue { key, value, from });
+                // Of the detector's sampling these do not depend.
+                let warnings = scan_warnings(&optics.optics_at([Milliradians(1.0); 2]));
+                Self {
+                    would_succeed: empty.is_none(),
+                    needs: vec![],
+                    problem: empty,
+                    values: used.collect(),
+                    warnings: warnings.iter().map(ToString::to_string).collect(),
+                    notes: optics.notes.clone(),
+                }
             }
-            Err(OpticsError::MissingAndWrongShape { missing, wrong }) => Self {
-                would_succeed: false,
-                needs: needs(missing),
-                problem: Some(wrong.to_string()),
-                notes: vec![],
-            },
-            Err(other) => {
-                Self { would_succeed: false, needs: vec![], problem: Some(other.to_string()), notes: vec![] }
+            Err(OpticsError::Missing(missing)) => without(needs(missing), empty),
+            Err(OpticsError::MissingAndWrongShape { missing, wrong }) => {
+                without(needs(missing), Some(wrong.to_string()))
             }
+            Err(other) => without(vec![], Some(other.to_string())),
         }
     }
 }
@@ -184,6 +209,8 @@ impl Inspection {
         page.entry(
             "beam centre",
             &self.beam_centre_px.map_or("not stated; a run measures it".to_owned(), |[row, col]| {
+                let short = |px: f64| (px * 100.0).round() / 100.0;
+                let (row, col) = (short(row), short(col));
                 format!("row {row}, col {col} px, as the file states; a run measures its own")
             }),
         );
@@ -295,9 +322,18 @@ impl Inspection {
         if verdict.would_succeed {
             let partial = self.frames_present < self.frames_expected;
             page.plain(match partial {
-                false => "a run would succeed".to_owned(),
-                true => "a run would succeed and be named partial, since frames are missing".to_owned(),
+                false => "nothing is missing for a run; the counts were not looked at".to_owned(),
+                true => "nothing but frames is missing for a run, which would be named partial; the counts were not looked at"
+                    .to_owned(),
             });
+            let width = |of: fn(&UsedValue) -> &str| {
+                verdict.values.iter().map(|used| of(used).len()).max().unwrap_or(0)
+            };
+            let (key, value) = (width(|used| &used.key), width(|used| &used.value));
+            for used in &verdict.values {
+                let line = format!("  {:key$}  {:value$}  {}", used.key, used.value, used.from);
+                page.plain(line.trim_end().to_owned());
+            }
         } else {
             page.plain("a run would NOT succeed yet".to_owned());
         }
@@ -315,6 +351,9 @@ impl Inspection {
                  defocus); those not given are taken as 0"
                     .to_owned(),
             );
+        }
+        for warning in &verdict.warnings {
+            page.plain(format!("  warning: {warning}"));
         }
         for note in &verdict.notes {
             page.plain(format!("  note: {note}"));
@@ -359,7 +398,7 @@ mod tests {
             },
             exposure: Exposure { count_time_secs: Some(9.9e-6), frame_time_secs: Some(1e-5) },
             energy_kev: Some(300.0),
-            beam_centre_px: Some([95.3, 96.85]),
+            beam_centre_px: Some([95.300_003_051, 96.849_998]),
             triggers: Triggers { triggers: Some(4096), images_a_trigger: Some(1) },
             masked_pixels: Some(2),
             pixel_mask_applied: Some(false),

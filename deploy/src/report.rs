@@ -17,6 +17,7 @@ use crate::rings::Ring;
 
 pub(crate) use clock::{command_line, utc};
 pub use folder::{Outcome, ResultFolder, folder_for, older_results, prepare_folder};
+pub(crate) use optics_json::told;
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";

@@ -25,7 +25,7 @@ use program::{code, sideband, simulated, stderr, stdout};
 fn help_names_every_command_and_the_exit_codes() {
     let output = sideband(&["--help"]);
     assert_eq!(code(&output), 0);
-    for word in ["run", "inspect", "simulate", "demo", "doctor", "130 interrupted"] {
+    for word in ["run", "inspect", "simulate", "demo", "doctor", "130 interrupted", "129 by SIGHUP"] {
         assert!(stdout(&output).contains(word), "{word}");
     }
 }
@@ -107,6 +107,9 @@ fn doctor_speaks_to_machines() {
     assert!(report["cpu"]["cores"].as_u64().unwrap() >= 1);
     assert!(report["disk"]["write_mb_a_second"].as_f64().unwrap() > 0.0);
     assert!(report["limits"].as_array().unwrap().len() >= 3);
+    let nowhere = sideband(&["doctor", "--dir", "/nonexistent"]);
+    assert_eq!(code(&nowhere), 2);
+    assert!(stderr(&nowhere).contains("--dir: got /nonexistent, expected a folder"), "{}", stderr(&nowhere));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -124,6 +127,20 @@ fn inspect_says_what_is_there_and_what_a_run_needs() {
     args.extend(flags);
     let json: serde_json::Value = serde_json::from_str(&stdout(&sideband(&args))).unwrap();
     assert_eq!(json["run"]["would_succeed"], true, "{json}");
+    let of =
+        |key: &str| json["run"]["values"].as_array().unwrap().iter().find(|used| used["key"] == key).cloned();
+    let step = of("scan_step_nm").unwrap();
+    assert_eq!(
+        (&step["value"], &step["from"]),
+        (&"[0.024,0.024] nm, (row, col)".into(), &"--scan-step-nm".into())
+    );
+    assert!(of("voltage_kv").unwrap()["from"].as_str().unwrap().contains("simulated_master.h5"));
+    assert!(of("c10_nm").is_none() && of("bf_radius_px").unwrap()["value"] == "to be measured");
+    assert!(json["run"]["warnings"].as_array().unwrap().is_empty());
+    let coarse = ["--semi-angle-mrad=25", "--scan-step-nm=0.2", "--rotation-deg=-12.5", "--scan-shape=4x4"];
+    let text = stdout(&sideband(&[&["inspect", &master][..], &coarse].concat()));
+    assert!(text.contains("nothing is missing for a run; the counts were not looked at"), "{text}");
+    assert!(text.contains("warning: scan step along rows is 0.2000 nm"), "{text}");
     assert_eq!((&json["frames_present"], &json["energy_kev"]), (&16.into(), &200.0.into()));
 
     let text = stdout(&sideband(&["inspect", &master, "--scan-shape", "5x4"]));

@@ -58,4 +58,4 @@ pub use live::{LiveResult, LiveSettings, LiveSsb};
 pub use probe::probe_radius;
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;
-pub use warning::{Warning, complete_step, warnings};
+pub use warning::{Warning, complete_step, scan_warnings, warnings};

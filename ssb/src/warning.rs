@@ -208,8 +208,8 @@ pub fn complete_step(optics: &Optics) -> Nanometres {
     Nanometres(optics.wavelength().0 * 1e9 / (4.0 * optics.semi_angle.radians()))
 }
 
-/// What optics and bright field give reason to warn of.
-pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
+/// What the scan gives reason to warn of, before a count is there.
+pub fn scan_warnings(optics: &Optics) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (axis, &step) in optics.scan_step.iter().enumerate() {
         let (complete, limit) = (complete_step(optics), Nanometres(2.0 * complete_step(optics).0));
@@ -217,6 +217,12 @@ pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
             warnings.push(Warning::Undersampled { step, complete, limit, axis });
         }
     }
+    warnings
+}
+
+/// What optics and bright field give reason to warn of.
+pub fn warnings(optics: &Optics, bright_field: &BrightField) -> Vec<Warning> {
+    let mut warnings = scan_warnings(optics);
     warnings.extend(probe_too_wide(optics, bright_field.sampling));
     let in_disk = bright_field.num_marked_in_disk();
     if in_disk > 0 {

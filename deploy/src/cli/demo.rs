@@ -13,7 +13,7 @@ pub struct DemoArgs {
     /// Folder for the acquisition and its results; made when it does not exist.
     #[arg(long, value_name = "DIR", default_value = "sideband-demo")]
     pub out: PathBuf,
-    /// Say nothing on stderr but errors.
+    /// Say nothing on stderr but errors and warnings.
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::Args;
 
 use super::Ending;
 use crate::doctor::examine;
+use crate::request::WrongFlags;
 
 /// What `sideband doctor` takes.
 #[derive(Args, Clone, Debug)]
@@ -24,8 +26,11 @@ pub struct DoctorArgs {
 /// Examines the machine and says what it found on stdout.
 ///
 /// # Errors
-/// None of the findings; only that they cannot be written out.
+/// A folder that is not there; none of the findings; that they cannot be written out.
 pub(super) fn doctor(args: &DoctorArgs) -> anyhow::Result<Ending> {
+    if !args.dir.is_dir() {
+        return Err(WrongFlags::because(anyhow!("--dir: got {}, expected a folder", args.dir.display())));
+    }
     let report = examine(&args.dir, args.size_mb * 1_000_000);
     super::say(&match args.json {
         true => serde_json::to_string_pretty(&report)?,

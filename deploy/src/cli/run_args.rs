@@ -67,7 +67,7 @@ pub struct LimitArgs {
     /// Leave the phase-variance loss out (the default).
     #[arg(long, overrides_with = "loss")]
     pub no_loss: bool,
-    /// Say nothing on stderr but errors.
+    /// Say nothing on stderr but errors and warnings.
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -4,7 +4,7 @@ use kernels::types::{Milliradians, Nanometres, Pixels};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use crate::optics::{Resolved, ResolvedOptics};
+use crate::optics::{Provenance, Resolved, ResolvedOptics};
 
 /// One key of the four objects.
 struct Entry {
@@ -55,6 +55,18 @@ pub(super) fn serialize<S: Serializer>(optics: &ResolvedOptics, serializer: S) -
     map.serialize_entry("optics_detail", &Column(&entries, |entry| entry.detail.clone()))?;
     map.serialize_entry("optics_unit", &Column(&entries, |entry| json!(entry.unit)))?;
     map.end()
+}
+
+/// Every value that is not taken by default, as a person reads it: key, value, where it comes from. Aberrations that are
+/// taken as 0 are left out; what is to be measured says so.
+pub(crate) fn told(optics: &ResolvedOptics) -> Vec<[String; 3]> {
+    let is_default = |entry: &Entry| entry.provenance == json!(Provenance::Default) && entry.unit != "bool";
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let tell = |entry: Entry| match entry.value {
+        Value::Null => [entry.key, "to be measured".to_owned(), String::new()],
+        value => [entry.key, format!("{} {}", text(value), entry.unit), text(entry.detail)],
+    };
+    entries(optics).into_iter().filter(|entry| !is_default(entry)).map(tell).collect()
 }
 
 /// One of the four objects.

@@ -116,7 +116,9 @@ fn the_report_gives_unit_and_origin_of_every_optical_parameter() {
             assert!(report[of][key].as_str().is_some_and(|text| !text.is_empty()), "{of} of {key}");
         }
     }
-    for (key, origin) in [("voltage_kv", "file"), ("c10_nm", "flag"), ("bf_radius_px", "fitted")] {
+    for (key, origin) in
+        [("voltage_kv", "file"), ("c10_nm", "flag"), ("transpose", "default"), ("bf_radius_px", "fitted")]
+    {
         assert_eq!(report["optics_provenance"][key], origin, "{key}");
     }
     let near = |got: &Value, expected: &Value, within: f64| {
