@@ -1,10 +1,10 @@
-//! reduce_frames: compressed frames to what the encoder needs of them, the counts that are not 0 and the frame's sums,
-//! without ever writing the zeros down.
+//! reduce_frames: compressed frames to what the encoder needs of them: small counts as the bit planes they came as, the
+//! others that are not 0 one by one, and the frame's sums. The counts of a frame are never written down.
 //!
 //! In: frames as the detector wrote them. Out: a [`ReducedBatch`], which
 //! [`add_reduced`](ReduceFrames::add_reduced) puts into an interval. The result is that of
 //! [`decode_frames`](crate::bslz4_decode::DecodeFrames::decode_frames) and
-//! [`add_frames`](EncodeCounts::add_frames), bit for bit; on a processor the detour over the counts costs about half
+//! [`add_frames`](EncodeCounts::add_frames), bit for bit; on a processor the detour over the counts costs more than twice
 //! the time, most of it for memory.
 //!
 //! [`Batch`] is what both forms of frames have in common: stages are written against it.
