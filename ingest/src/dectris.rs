@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
 
+use crate::FileIdentity;
 use crate::error::IngestError;
 use crate::hdf5::{File, Hdf5Error, LinkTarget, Lost};
 use crate::source::StoredRun;
@@ -70,6 +71,7 @@ impl FileSet {
         for file in &mut files {
             file.refuse_unlike(pattern);
         }
+        refuse_doubled(&mut files);
         place(&mut files, metadata.frames());
         let held = files.last().map_or(0, |file| file.first + file.num_frames);
         note_contradiction(&mut files, &metadata, held);
@@ -150,12 +152,15 @@ fn linked_files(file: &File, master: &Path) -> Result<Vec<DataFile>, IngestError
     let links = file.links(group).map_err(|source| IngestError::hdf5(file.path(), source))?;
     let mut files = Vec::new();
     for link in links.into_iter().filter(|link| link.name.starts_with("data")) {
-        files.push(match link.target {
+        let link_number = link.name.strip_prefix("data_").and_then(|number| number.parse().ok());
+        let mut found = match link.target {
             LinkTarget::External { file: name, path } => DataFile::linked(&file.beside(&name), &path),
             LinkTarget::Hard(_) | LinkTarget::Soft(_) => {
                 DataFile::at_end_of(file, &format!("{group}/{}", link.name))
             }
-        });
+        };
+        found.link_number = link_number;
+        files.push(found);
     }
     if files.is_empty() {
         let why = format!("{DATA_GROUP} has no link and no dataset that starts with 'data'");
@@ -182,15 +187,95 @@ fn kind_of_set(files: &[DataFile], mask: Option<[usize; 2]>) -> Option<data_file
         .max_by_key(|&kind| (mask == Some([kind.0.rows, kind.0.cols]), frames_of(kind)))
 }
 
-/// Gives every file its first frame: from its own image numbers where it has them, else behind the file before it.
+/// Gives up a file that stands in the set already, behind another link or another name: its frames are not there twice.
+fn refuse_doubled(files: &mut [DataFile]) {
+    for at in 1..files.len() {
+        let (before, rest) = files.split_at_mut(at);
+        let own = &mut rest[0];
+        let is_own = |other: &&DataFile| other.identity == own.identity && other.path != own.path;
+        let of_a_file = own.identity != FileIdentity::default();
+        // the links of one file to several of its datasets have the same path; to the same dataset, the same first frame
+        let same_frames = |other: &&DataFile| {
+            other.identity == own.identity
+                && other.frames.first().map(|frame| frame.offset)
+                    == own.frames.first().map(|frame| frame.offset)
+        };
+        let double = before.iter().find(|other| is_own(other) || same_frames(other));
+        if let Some(other) = double.filter(|_| of_a_file && !own.frames.is_empty()) {
+            let why = format!("it is the same file as {}", other.path.display());
+            own.refuse(&why);
+            own.num_frames = 0;
+        }
+    }
+}
+
+/// The place of each file among the links of a whole set, counted from 0: by the numbers in the names of the links where all
+/// have one, else by their order.
+fn link_places(files: &mut [DataFile]) -> (Vec<u64>, bool) {
+    if files.iter().all(|file| file.link_number.is_some()) {
+        files.sort_by_key(|file| file.link_number);
+    }
+    let numbers: Option<Vec<u64>> = files.iter().map(|file| file.link_number).collect();
+    // a number far beyond the files that there are is no place
+    let is_strict = |numbers: &Vec<u64>| numbers.is_sorted_by(|one, next| one < next && *next < 1 << 24);
+    match numbers.filter(is_strict) {
+        Some(numbers) => {
+            // names count from 1; a set that counts from 0 has a 0
+            let first = numbers.first().map_or(1, |&number| number.min(1));
+            (numbers.into_iter().map(|number| number - first).collect(), true)
+        }
+        None => ((0..files.len() as u64).collect(), false),
+    }
+}
+
+/// The number of the first image of the acquisition: 1 as a rule, 0 with some writers, any (`image_nr_start`) where all files
+/// agree on it.
+fn first_image(
+    files: &[DataFile],
+    places: &[u64],
+    usual: u64,
+    are_numbered: bool,
+    expected: Option<u64>,
+) -> u64 {
+    let lowest = files.iter().filter_map(|file| file.image_nr_low).min().unwrap_or(1);
+    let mut first = Vec::new();
+    for (file, &place) in files.iter().zip(places) {
+        if let Some(low) = file.image_nr_low {
+            first.push(low.checked_sub(usual.saturating_mul(place)));
+        }
+    }
+    // the last file of a whole set ends with the last image
+    let last =
+        files.last().filter(|_| are_numbered).and_then(|file| Some((file.image_nr_low?, file.num_frames)));
+    if let (Some((low, num_frames)), Some(expected)) = (last, expected) {
+        first.extend(low.saturating_add(num_frames).checked_sub(expected).map(Some));
+    }
+    let votes = |number: u64| first.iter().filter(|&&first| first == Some(number)).count();
+    match (votes(0), votes(1)) {
+        (0, 0) => {
+            let agreed = first.first().copied().flatten().filter(|&number| {
+                let is_first_read = places.first() == Some(&0) && files[0].image_nr_low.is_some();
+                are_numbered
+                    && first.iter().all(|&other| other == Some(number))
+                    && (is_first_read || first.len() > 1)
+            });
+            agreed.unwrap_or(lowest.min(1))
+        }
+        (zero, one) if zero > one => 0,
+        _ => lowest.min(1),
+    }
+}
+
+/// Gives every file its first frame: from its own image numbers where it has them, else behind the file before it, and
+/// behind the files to which the master has lost its link.
 ///
 /// A file that cannot be read has as many frames as the files around it leave open.
 fn place(files: &mut [DataFile], expected: Option<u64>) {
-    // Image numbers count from the first file's lowest, usually 1.
-    let origin = files.iter().find_map(|file| file.image_nr_low).map_or(1, |low| low.min(1));
     let usual = files.iter().map(|file| file.num_frames).max().unwrap_or(0);
-    for (link, file) in files.iter_mut().enumerate() {
-        let place = usual.saturating_mul(link as u64);
+    let (places, are_numbered) = link_places(files);
+    let origin = first_image(files, &places, usual, are_numbered, expected);
+    for (&place, file) in places.iter().zip(files.iter_mut()) {
+        let place = usual.saturating_mul(place);
         file.at_its_place = file.image_nr_low.is_some_and(|low| low.saturating_sub(origin) == place);
     }
     let in_order = files.is_sorted_by_key(|file| file.image_nr_low);
@@ -202,8 +287,13 @@ fn place(files: &mut [DataFile], expected: Option<u64>) {
                 .add_problem("the files were not in the order of their image numbers; taken in that order");
         }
     }
-    let mut next = 0;
+    let mut next = 0_u64;
+    let mut due = 0;
     for at in 0..files.len() {
+        if files[at].image_nr_low.is_none() && are_numbered && places[at] > due {
+            next = next.saturating_add(usual.saturating_mul(places[at] - due));
+        }
+        due = places[at] + 1;
         let stated = files[at].image_nr_low.map(|low| low.saturating_sub(origin));
         if let Some(first) = stated.filter(|&first| first < next) {
             next = settle_claim(files, at, first, next);

@@ -25,6 +25,8 @@ pub struct DataFile {
     pub frames: Vec<StoredFrame>,
     /// Number of its first image as the file states it, usually counted from 1.
     pub image_nr_low: Option<u64>,
+    /// Number in the name of the master's link to it, such as 3 of `data_000003`.
+    pub link_number: Option<u64>,
     /// What is wrong with it.
     pub problem: Option<String>,
     /// Its image numbers and its number of frames contradict each other.
@@ -54,6 +56,23 @@ impl DataFile {
         }
     }
 
+    /// A file of so many frames whose images begin with this number; for tests of where files belong.
+    #[cfg(test)]
+    pub(super) fn numbered(link_number: u64, num_frames: u64, image_nr_low: Option<u64>) -> Self {
+        let frames = vec![StoredFrame { offset: 0, bytes: 1 }; num_frames as usize];
+        let identity = FileIdentity { inode: 1000 + link_number, bytes: 1, ..FileIdentity::default() };
+        let unusable = Self::unusable(Path::new("test"), String::new());
+        Self {
+            num_frames,
+            frames,
+            image_nr_low,
+            link_number: Some(link_number),
+            problem: None,
+            identity,
+            ..unusable
+        }
+    }
+
     /// The images of an open file.
     fn in_file(file: &File, dataset: &str) -> Self {
         match Self::index(file, dataset) {
@@ -69,6 +88,7 @@ impl DataFile {
             num_frames: 0,
             frames: Vec::new(),
             image_nr_low: None,
+            link_number: None,
             problem: Some(problem),
             numbers_doubtful: false,
             at_its_place: false,
@@ -90,6 +110,7 @@ impl DataFile {
             num_frames,
             frames,
             image_nr_low: number("image_nr_low"),
+            link_number: None,
             problem: None,
             numbers_doubtful: false,
             at_its_place: false,

@@ -200,3 +200,71 @@ fn data_files_swapped_within_a_set_are_noticed() {
     }
     assert!(set.files.iter().any(|file| file.problem.is_some()));
 }
+
+/// Where files of these link numbers, frames and first image numbers are put: the first frame of each.
+fn places_of(files: &[(u64, u64, Option<u64>)], expected: Option<u64>) -> Vec<(u64, u64)> {
+    let mut files: Vec<DataFile> = files
+        .iter()
+        .map(|&(link, num_frames, low)| {
+            let mut file = DataFile::numbered(link, num_frames, low);
+            file.problem = (num_frames == 0).then(|| "not found".to_owned());
+            file
+        })
+        .collect();
+    place(&mut files, expected);
+    files.iter().map(|file| (file.first, file.num_frames)).collect()
+}
+
+#[test]
+fn image_numbers_count_from_whatever_all_files_agree_on() {
+    // three files of forty frames, the first of which may be gone, numbered from 0, 1 and `image_nr_start`
+    for first in [0, 1, 1001] {
+        let whole = [(1, 40, Some(first)), (2, 40, Some(first + 40)), (3, 40, Some(first + 80))];
+        assert_eq!(places_of(&whole, Some(120)), [(0, 40), (40, 40), (80, 40)], "from {first}");
+        let gone = [(1, 0, None), whole[1], whole[2]];
+        assert_eq!(
+            places_of(&gone, Some(120)),
+            [(0, 40), (40, 40), (80, 40)],
+            "from {first}, the first gone"
+        );
+        assert_eq!(places_of(&gone, None), [(0, 40), (40, 40), (80, 40)], "from {first}, nothing expected");
+    }
+    // only a last file, shorter than the others, is left
+    for first in [0, 1] {
+        let last = [(1, 0, None), (2, 0, None), (3, 10, Some(first + 80))];
+        assert_eq!(places_of(&last, Some(90))[2], (80, 10), "from {first}");
+    }
+}
+
+#[test]
+fn a_link_that_the_master_has_lost_leaves_room_for_its_frames() {
+    let files = [(1, 40, None), (3, 40, None), (5, 7, None)];
+    assert_eq!(places_of(&files, None), [(0, 40), (80, 40), (160, 7)]);
+    assert_eq!(places_of(&[(0, 40, None), (1, 40, None)], None), [(0, 40), (40, 40)]);
+}
+
+#[test]
+fn files_swapped_before_they_were_linked_keep_their_images() {
+    for first in [0, 1] {
+        let swapped = [(1, 40, Some(first + 40)), (2, 40, Some(first)), (3, 40, Some(first + 80))];
+        assert_eq!(places_of(&swapped, Some(120)), [(0, 40), (40, 40), (80, 40)], "from {first}");
+    }
+}
+
+#[test]
+fn a_file_behind_two_links_is_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 1, 30);
+    let name = |n| folder.path().join(format!("a_data_00000{n}.h5"));
+    for double in [
+        |from: &Path, to: &Path| std::os::unix::fs::symlink(from, to),
+        |from: &Path, to: &Path| std::fs::hard_link(from, to),
+    ] {
+        std::fs::remove_file(name(2)).unwrap();
+        double(&name(1), &name(2)).unwrap();
+        let set = FileSet::open(&folder.path().join("a_master.h5")).unwrap();
+        let (found, gaps) = delivered(&set);
+        expect_frames(&found, 10..20);
+        assert!(gaps[0].reason.to_string().contains("the same file"), "{gaps:?}");
+    }
+}
