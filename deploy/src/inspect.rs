@@ -45,7 +45,7 @@ pub struct Inspection {
     pub data_files: Vec<DataFile>,
     /// Metadata files beside the set.
     pub side_cars: Vec<SideCar>,
-    /// Whether a run with the same flags would succeed.
+    /// Whether a run with the same flags has all it needs.
     pub run: Verdict,
 }
 
