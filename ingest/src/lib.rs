@@ -15,6 +15,7 @@ mod identity;
 pub mod raw;
 pub mod sequence;
 pub mod source;
+pub mod stream;
 
 pub use error::IngestError;
 pub use identity::{FileIdentity, open_regular, read_small_file};

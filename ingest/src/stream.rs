@@ -1,0 +1,10 @@
+//! The detector's stream: SIMPLON stream v1 (JSON and blobs) and v2 (CBOR) over ZeroMQ.
+//!
+//! [`zmtp`] takes messages off the wire, [`parse`](message::parse) tells what they are. Which of the two versions a
+//! message is of is seen by its bytes.
+
+pub mod message;
+pub mod slab;
+mod v1;
+mod v2;
+pub mod zmtp;

@@ -1,0 +1,95 @@
+//! Memory for messages as they come: whole messages one after the other, and the beginning of the next.
+
+use std::ops::Range;
+
+/// A piece of memory that goes from the receiving thread to whoever reads the messages, and back to be used again.
+#[derive(Debug)]
+pub struct Slab {
+    memory: Vec<u8>,
+    /// Bytes received.
+    filled: usize,
+    /// Where the message that is not whole yet begins; `filled` where there is none.
+    whole: usize,
+    /// Parts of all messages, in order.
+    parts: Vec<Range<usize>>,
+    /// Where the parts of each message end in `parts`.
+    ends: Vec<usize>,
+}
+
+impl Slab {
+    /// Memory of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self { memory: vec![0; bytes], filled: 0, whole: 0, parts: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Bytes there is room for, all in all.
+    pub fn capacity(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Number of whole messages.
+    pub fn num_messages(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The whole messages, each as its parts.
+    pub fn messages(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]> + Clone> {
+        self.ends.iter().enumerate().map(|(message, &end)| {
+            let start = message.checked_sub(1).map_or(0, |before| self.ends[before]);
+            self.parts[start..end].iter().map(|part| &self.memory[part.clone()])
+        })
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        (self.filled, self.whole) = (0, 0);
+        self.parts.clear();
+        self.ends.clear();
+    }
+
+    /// Where bytes can be received into.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.memory[self.filled..]
+    }
+
+    /// All bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.memory[..self.filled]
+    }
+
+    /// Where the message that has begun lies, as far as it has come.
+    pub(super) fn begun(&self) -> Range<usize> {
+        self.whole..self.filled
+    }
+
+    /// Tells that so many bytes were received into [`room`](Self::room).
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.filled = (self.filled + bytes).min(self.memory.len());
+    }
+
+    /// Lists a message; the next begins at `end`.
+    pub(super) fn complete(&mut self, parts: &[Range<usize>], end: usize) {
+        self.parts.extend_from_slice(parts);
+        self.ends.push(self.parts.len());
+        self.whole = end;
+    }
+
+    /// Lets the next message begin at `end`.
+    pub(super) fn skip_to(&mut self, end: usize) {
+        self.whole = end;
+    }
+
+    /// Moves the message that has begun to the front of `next`, which is cleared and given room for `needed` bytes.
+    /// Returns by how much its bytes moved.
+    pub(super) fn move_rest(&mut self, next: &mut Self, needed: usize) -> usize {
+        next.clear();
+        let begun = self.begun();
+        if next.memory.len() < needed.max(begun.len()) {
+            next.memory.resize(needed.max(begun.len()), 0);
+        }
+        next.memory[..begun.len()].copy_from_slice(&self.memory[begun.clone()]);
+        next.filled = begun.len();
+        self.filled = begun.start;
+        begun.start
+    }
+}
