@@ -4,6 +4,8 @@
 //! message is of is seen by its bytes.
 
 pub mod message;
+pub mod push;
+pub mod series;
 pub mod slab;
 mod v1;
 mod v2;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::slab::Slab;
 
 /// Signature, version 3.0, mechanism NULL, not a server, filler.
-const GREETING: [u8; 64] = {
+pub(super) const GREETING: [u8; 64] = {
     let mut greeting = [0; 64];
     greeting[0] = 0xff;
     greeting[8] = 1;
@@ -259,8 +259,20 @@ fn header(bytes: &[u8]) -> Result<Option<Header>, ZmtpError> {
     Ok(Some(Header { header, bytes, has_more, is_command }))
 }
 
+/// Appends the header of a message's frame.
+pub(super) fn push_header(bytes: usize, has_more: bool, out: &mut Vec<u8>) {
+    let more = if has_more { MORE } else { 0 };
+    match u8::try_from(bytes) {
+        Ok(bytes) => out.extend_from_slice(&[more, bytes]),
+        Err(_) => {
+            out.push(more | LONG);
+            out.extend_from_slice(&(bytes as u64).to_be_bytes());
+        }
+    }
+}
+
 /// Reads one command during the handshake.
-fn read_command(stream: &mut impl Read) -> Result<Vec<u8>, ZmtpError> {
+pub(super) fn read_command(stream: &mut impl Read) -> Result<Vec<u8>, ZmtpError> {
     let mut head = [0; 9];
     stream.read_exact(&mut head[..2])?;
     if head[0] & LONG != 0 {
@@ -277,7 +289,7 @@ fn read_command(stream: &mut impl Read) -> Result<Vec<u8>, ZmtpError> {
     }
 }
 
-fn write_command(stream: &mut impl Write, body: &[u8]) -> io::Result<()> {
+pub(super) fn write_command(stream: &mut impl Write, body: &[u8]) -> io::Result<()> {
     let size = u8::try_from(body.len()).map_err(io::Error::other)?;
     stream.write_all(&[&[COMMAND, size], body].concat())
 }

@@ -34,11 +34,9 @@ impl Write for Wire {
 }
 
 fn frame(body: &[u8], more: bool) -> Vec<u8> {
-    let flags = u8::from(more);
-    match u8::try_from(body.len()) {
-        Ok(size) => [&[flags, size], body].concat(),
-        Err(_) => [&[flags | LONG], &(body.len() as u64).to_be_bytes()[..], body].concat(),
-    }
+    let mut bytes = Vec::new();
+    push_header(body.len(), more, &mut bytes);
+    [&bytes, body].concat()
 }
 
 fn greeting_of_push() -> Vec<u8> {

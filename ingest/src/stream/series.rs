@@ -1,0 +1,330 @@
+//! One series out of the stream: its frames in order, whatever order and company they come in.
+//!
+//! Pure state, no socket and no clock of its own: [`SeriesReader::take`] is told each message and when it came,
+//! [`SeriesReader::look`] only the time. What comes out are [`Item`]s for the decode stage, and at last an [`Ending`].
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
+
+use super::message::{Channel, Image, Message, SeriesKey};
+use crate::raw::RawBatch;
+
+/// Frames that are handed on together, at most.
+const FRAMES_PER_BATCH: usize = 128;
+
+/// How a series is read.
+#[derive(Clone, Debug)]
+pub struct SeriesSettings {
+    /// Frames to expect. Nothing beyond is taken; the series is complete when all have come.
+    pub num_frames: u64,
+    /// The channel to take, such as `threshold_1`; the first of the image where none is named.
+    pub channel: Option<String>,
+    /// Frames that may overtake one that is missing before it is given up.
+    pub most_ahead: usize,
+    /// How long after its end the series waits for frames that were overtaken.
+    pub grace: Duration,
+    /// How long the series waits for anything at all once it has begun.
+    pub silence: Duration,
+}
+
+impl SeriesSettings {
+    /// For so many frames: 512 may overtake, half a second of grace, ten seconds of silence.
+    pub fn new(num_frames: u64) -> Self {
+        let (grace, silence) = (Duration::from_millis(500), Duration::from_secs(10));
+        Self { num_frames, channel: None, most_ahead: 512, grace, silence }
+    }
+}
+
+/// Why a series is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every frame has come.
+    Complete,
+    /// The detector said that the series ends, and the grace is over.
+    EndOfSeries,
+    /// Nothing came for as long as was agreed.
+    Silence,
+    /// A message of another series came: this one will not go on.
+    NextSeries,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Complete => "every frame came",
+            Self::EndOfSeries => "the detector ended the series",
+            Self::Silence => "the detector fell silent",
+            Self::NextSeries => "the next series began",
+        })
+    }
+}
+
+/// What a series has come to so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeriesCounts {
+    /// Frames that came and are used.
+    pub frames: u64,
+    /// Frames whose number had come before.
+    pub doubled: u64,
+    /// Frames that came after they were given up.
+    pub late: u64,
+    /// Frames with a number that the series does not have.
+    pub beyond: u64,
+    /// Frames of another shape or type than the first.
+    pub unlike: u64,
+    /// Images without the channel asked for.
+    pub without_channel: u64,
+    /// Messages of series that are over.
+    pub stale: u64,
+    /// Bytes of the frames that are used.
+    pub bytes: u64,
+}
+
+/// The series that is read: its key, owned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedKey {
+    /// The number that `arm` returned.
+    pub id: u64,
+    /// The unique name, in stream v2.
+    pub unique_id: Option<String>,
+}
+
+impl OwnedKey {
+    fn of(key: SeriesKey<'_>) -> Self {
+        Self { id: key.id, unique_id: key.unique_id.map(str::to_owned) }
+    }
+
+    fn is(&self, key: SeriesKey<'_>) -> bool {
+        self.id == key.id && self.unique_id.as_deref() == key.unique_id
+    }
+}
+
+/// Reads one series.
+#[derive(Debug)]
+pub struct SeriesReader {
+    settings: SeriesSettings,
+    /// Series that are over: what is left of them on the wire is not of this one.
+    over: Vec<OwnedKey>,
+    key: Option<OwnedKey>,
+    /// What every frame is like, from the first.
+    kind: Option<(Encoding, CountType, DetectorShape)>,
+    /// Number of the frame that is due.
+    next: u64,
+    /// Frames from `next` on, to be handed on.
+    batch: Batch,
+    /// Frames that came before one that is due.
+    ahead: BTreeMap<u64, Vec<u8>>,
+    counts: SeriesCounts,
+    last_message: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// Frames on their way, one after the other.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    ranges: Vec<std::ops::Range<usize>>,
+}
+
+impl SeriesReader {
+    /// Waits for the first message of a series that is not among those which are `over`.
+    pub fn new(settings: SeriesSettings, over: Vec<OwnedKey>) -> Self {
+        Self {
+            settings,
+            over,
+            key: None,
+            kind: None,
+            next: 0,
+            batch: Batch::default(),
+            ahead: BTreeMap::new(),
+            counts: SeriesCounts::default(),
+            last_message: None,
+            ended: None,
+        }
+    }
+
+    /// The series, once it has begun.
+    pub fn key(&self) -> Option<&OwnedKey> {
+        self.key.as_ref()
+    }
+
+    /// What has come so far.
+    pub fn counts(&self) -> SeriesCounts {
+        self.counts
+    }
+
+    /// Takes a message that came at `now`; calls `out` with what can be handed on. Returns how the series ended, if it
+    /// did; the message is then not of this series and has to be given to the next reader, except after
+    /// [`Ending::Complete`].
+    pub fn take(
+        &mut self,
+        message: &Message<'_>,
+        now: Instant,
+        mut out: impl FnMut(Item<RawBatch>),
+    ) -> Option<Ending> {
+        let series = message.series();
+        if self.over.iter().any(|over| over.is(series)) {
+            self.counts.stale += 1;
+            return None;
+        }
+        match &self.key {
+            None if matches!(message, Message::End(_)) => {
+                // the end of a series of which nothing else was seen
+                self.over.push(OwnedKey::of(series));
+                self.counts.stale += 1;
+                return None;
+            }
+            None => self.key = Some(OwnedKey::of(series)),
+            Some(key) if key.is(series) => {}
+            Some(_) => {
+                self.finish(&mut out);
+                return Some(Ending::NextSeries);
+            }
+        }
+        self.last_message = Some(now);
+        match message {
+            Message::Start(_) => {}
+            Message::End(_) => self.ended = self.ended.or(Some(now)),
+            Message::Image(image) => self.take_image(image, &mut out),
+        }
+        self.is_complete().then(|| {
+            self.hand_on(&mut out);
+            Ending::Complete
+        })
+    }
+
+    /// Hands on what waits, and looks whether the series is over at `now`.
+    pub fn look(&mut self, now: Instant, mut out: impl FnMut(Item<RawBatch>)) -> Option<Ending> {
+        self.hand_on(&mut out);
+        let since = |then: Option<Instant>| then.map(|then| now.saturating_duration_since(then));
+        let ending = if since(self.ended).is_some_and(|since| since >= self.settings.grace) {
+            Ending::EndOfSeries
+        } else if since(self.last_message).is_some_and(|since| since >= self.settings.silence) {
+            Ending::Silence
+        } else {
+            return None;
+        };
+        self.finish(&mut out);
+        Some(ending)
+    }
+
+    /// Series that are over once this one is.
+    pub fn into_over(mut self) -> Vec<OwnedKey> {
+        /// Series that are remembered: what is on the wire is never older.
+        const REMEMBERED: usize = 16;
+        self.over.extend(self.key);
+        let surplus = self.over.len().saturating_sub(REMEMBERED);
+        self.over.drain(..surplus);
+        self.over
+    }
+
+    fn is_complete(&self) -> bool {
+        self.next == self.settings.num_frames
+    }
+
+    fn take_image(&mut self, image: &Image<'_>, out: &mut impl FnMut(Item<RawBatch>)) {
+        let wanted =
+            |channel: &&Channel<'_>| self.settings.channel.as_deref().is_none_or(|name| channel.name == name);
+        let Some(channel) = image.channels().find(wanted) else {
+            self.counts.without_channel += 1;
+            return;
+        };
+        let kind = (channel.packed.encoding, channel.count_type, channel.detector);
+        if *self.kind.get_or_insert(kind) != kind {
+            self.counts.unlike += 1;
+            return;
+        }
+        let bytes = channel.packed.bytes;
+        match image.number {
+            number if number >= self.settings.num_frames => self.counts.beyond += 1,
+            // given up as missing, or here already: which of the two is not worth remembering every frame for
+            number if number < self.next => self.counts.late += 1,
+            number if number == self.next => {
+                self.place(bytes, out);
+                self.catch_up(out);
+            }
+            number => {
+                if self.ahead.insert(number, bytes.to_vec()).is_some() {
+                    self.counts.doubled += 1;
+                } else {
+                    self.used(bytes.len());
+                }
+                if self.ahead.len() > self.settings.most_ahead {
+                    self.give_up(out);
+                    self.catch_up(out);
+                }
+            }
+        }
+    }
+
+    fn used(&mut self, bytes: usize) {
+        self.counts.frames += 1;
+        self.counts.bytes += bytes as u64;
+    }
+
+    /// Puts the frame that is due into the batch.
+    fn place(&mut self, bytes: &[u8], out: &mut impl FnMut(Item<RawBatch>)) {
+        self.used(bytes.len());
+        self.push(bytes, out);
+    }
+
+    fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(Item<RawBatch>)) {
+        let start = self.batch.bytes.len();
+        self.batch.bytes.extend_from_slice(bytes);
+        self.batch.ranges.push(start..start + bytes.len());
+        self.next += 1;
+        if self.batch.ranges.len() == FRAMES_PER_BATCH {
+            self.hand_on(out);
+        }
+    }
+
+    /// Puts the frames that came before their turn behind those whose turn it was.
+    fn catch_up(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
+        while let Some(bytes) = self.ahead.remove(&self.next) {
+            self.push(&bytes, out);
+        }
+    }
+
+    /// Gives up the frames before the first that came.
+    fn give_up(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
+        if let Some((&first, _)) = self.ahead.first_key_value() {
+            self.gap_until(first, "later frames came instead", out);
+        }
+    }
+
+    fn gap_until(&mut self, end: u64, why: &str, out: &mut impl FnMut(Item<RawBatch>)) {
+        if end > self.next {
+            self.hand_on(out);
+            let reason = GapReason::NotReceived(why.to_owned());
+            out(Item::Gap(Gap { first: self.next, count: end - self.next, reason }));
+            self.next = end;
+        }
+    }
+
+    /// Hands on the batch, if there is one.
+    fn hand_on(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
+        let Some((encoding, count_type, detector)) = self.kind else { return };
+        if self.batch.ranges.is_empty() {
+            return;
+        }
+        let Batch { bytes, ranges } = std::mem::take(&mut self.batch);
+        let first = self.next - ranges.len() as u64;
+        out(Item::Data(RawBatch::new(first, encoding, count_type, detector, bytes, ranges)));
+    }
+
+    /// Hands on everything; what has not come is missing.
+    fn finish(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
+        while !self.ahead.is_empty() {
+            self.give_up(out);
+            self.catch_up(out);
+        }
+        self.hand_on(out);
+        self.gap_until(self.settings.num_frames, "the series ended before", out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

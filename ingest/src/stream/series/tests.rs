@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::super::message::Packed;
+use super::*;
+
+const DETECTOR: DetectorShape = DetectorShape { rows: 2, cols: 3 };
+
+fn key(id: u64) -> SeriesKey<'static> {
+    SeriesKey { id, unique_id: None }
+}
+
+fn image(id: u64, number: u64, bytes: &[u8]) -> Message<'_> {
+    let mut image = Image::new(key(id), number);
+    let packed = Packed { encoding: Encoding::Bslz4, bytes };
+    image.push(Channel { name: "threshold_1", detector: DETECTOR, count_type: CountType::U16, packed });
+    Message::Image(image)
+}
+
+/// What came out: each frame with its bytes, or nothing where it is missing.
+#[derive(Default)]
+struct Came(Vec<Option<Vec<u8>>>);
+
+impl Came {
+    fn add(&mut self, item: Item<RawBatch>) {
+        match item {
+            Item::Data(batch) => {
+                assert_eq!(batch.first, self.0.len() as u64, "out of order");
+                assert!(batch.num_frames() > 0);
+                self.0.extend(batch.frames().map(|frame| Some(frame.to_vec())));
+            }
+            Item::Gap(gap) => {
+                assert_eq!(gap.first, self.0.len() as u64, "out of order");
+                assert!(gap.count > 0);
+                self.0.resize(self.0.len() + gap.count as usize, None);
+            }
+        }
+    }
+}
+
+fn bytes_of(number: u64) -> Vec<u8> {
+    number.to_le_bytes()[..1 + number as usize % 5].to_vec()
+}
+
+#[test]
+fn a_series_in_order_is_complete_with_its_last_frame() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(300), Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    for number in 0..300 {
+        let bytes = bytes_of(number);
+        let ending = reader.take(&image(5, number, &bytes), now, |item| came.add(item));
+        assert_eq!(ending, (number == 299).then_some(Ending::Complete));
+    }
+    assert_eq!(came.0, (0..300).map(|number| Some(bytes_of(number))).collect::<Vec<_>>());
+    assert_eq!((reader.counts().frames, reader.key().unwrap().id), (300, 5));
+}
+
+#[test]
+fn an_end_that_overtakes_frames_waits_for_them() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
+    assert_eq!(take(&image(5, 0, b"a")), None);
+    assert_eq!(take(&Message::End(key(5))), None);
+    assert_eq!(take(&image(5, 2, b"c")), None);
+    assert_eq!(take(&image(5, 1, b"b")), Some(Ending::Complete));
+    assert_eq!(came.0.len(), 3);
+}
+
+#[test]
+fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
+    let settings = SeriesSettings::new(5);
+    for (ending, wait) in [(Ending::EndOfSeries, settings.grace), (Ending::Silence, settings.silence)] {
+        let mut reader = SeriesReader::new(settings.clone(), Vec::new());
+        let (now, mut came) = (Instant::now(), Came::default());
+        assert_eq!(reader.look(now + Duration::from_secs(3600), |_| ()), None, "it has not begun");
+        reader.take(&image(5, 1, b"b"), now, |item| came.add(item));
+        if ending == Ending::EndOfSeries {
+            reader.take(&Message::End(key(5)), now, |item| came.add(item));
+        }
+        let before = wait.saturating_sub(Duration::from_millis(1));
+        assert_eq!(reader.look(now + before, |item| came.add(item)), None);
+        assert_eq!(reader.look(now + wait, |item| came.add(item)), Some(ending));
+        assert_eq!(came.0, [None, Some(b"b".to_vec()), None, None, None]);
+    }
+    let mut reader = SeriesReader::new(settings.clone(), Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    reader.take(&image(5, 0, b"a"), now, |item| came.add(item));
+    let next = image(6, 0, b"A");
+    assert_eq!(reader.take(&next, now, |item| came.add(item)), Some(Ending::NextSeries));
+    assert_eq!(came.0.iter().flatten().count(), 1);
+    // what is left of the old series does not disturb the new one
+    let mut reader = SeriesReader::new(settings, reader.into_over());
+    let mut came = Came::default();
+    for message in [image(5, 1, b"b"), next, Message::End(key(5)), image(6, 1, b"B")] {
+        assert_eq!(reader.take(&message, now, |item| came.add(item)), None);
+    }
+    assert_eq!((reader.counts().stale, reader.counts().frames), (2, 2));
+}
+
+#[test]
+fn the_end_of_a_series_that_was_not_seen_begins_nothing() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(5), Vec::new());
+    let now = Instant::now();
+    assert_eq!(reader.take(&Message::End(key(4)), now, |_| ()), None);
+    assert_eq!(reader.look(now + Duration::from_secs(99), |_| ()), None);
+    assert_eq!(reader.key(), None);
+}
+
+#[test]
+fn a_frame_unlike_the_first_or_beyond_the_last_is_counted_and_left_out() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(2), Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
+    take(&image(5, 0, b"a"));
+    take(&image(5, 7, b"x"));
+    let mut wide = Image::new(key(5), 1);
+    let packed = Packed { encoding: Encoding::Bslz4, bytes: b"wide" };
+    wide.push(Channel { name: "threshold_1", detector: DETECTOR, count_type: CountType::U32, packed });
+    assert_eq!(take(&Message::Image(wide)), None);
+    take(&Message::Image(Image::new(key(5), 1)));
+    assert_eq!(take(&image(5, 1, b"b")), Some(Ending::Complete));
+    let counts = reader.counts();
+    assert_eq!((counts.unlike, counts.beyond, counts.without_channel, counts.frames), (1, 1, 1, 2));
+}
+
+proptest! {
+    #[test]
+    fn holes_are_exactly_the_frames_that_did_not_come(
+        lost in proptest::collection::vec(any::<bool>(), 1..400),
+        swaps in proptest::collection::vec((any::<prop::sample::Index>(), 1_usize..20), 0..30),
+        doubled in proptest::collection::vec(any::<prop::sample::Index>(), 0..10),
+    ) {
+        let num_frames = lost.len() as u64;
+        let mut order: Vec<u64> = (0..num_frames).filter(|&number| !lost[number as usize]).collect();
+        prop_assume!(!order.is_empty());
+        let before = order.clone();
+        for (at, by) in swaps {
+            let at = at.index(order.len());
+            let other = (at + by).min(order.len() - 1);
+            order.swap(at, other);
+        }
+        for at in doubled {
+            let number = order[at.index(order.len())];
+            order.push(number);
+        }
+        let mut reader = SeriesReader::new(SeriesSettings::new(num_frames), Vec::new());
+        let (now, mut came) = (Instant::now(), Came::default());
+        let mut ending = None;
+        for &number in &order {
+            let bytes = bytes_of(number);
+            ending = ending.or(reader.take(&image(5, number, &bytes), now, |item| came.add(item)));
+            if ending.is_some() {
+                break;
+            }
+        }
+        let whole = before.len() as u64 == num_frames;
+        prop_assert_eq!(ending.clone(), whole.then_some(Ending::Complete));
+        if ending.is_none() {
+            reader.take(&Message::End(key(5)), now, |item| came.add(item));
+            let ending = reader.look(now + Duration::from_secs(1), |item| came.add(item));
+            prop_assert_eq!(ending, Some(Ending::EndOfSeries));
+        }
+        let expected: Vec<Option<Vec<u8>>> =
+            (0..num_frames).map(|number| (!lost[number as usize]).then(|| bytes_of(number))).collect();
+        prop_assert_eq!(came.0, expected);
+        prop_assert_eq!(reader.counts().frames, before.len() as u64);
+    }
+}
