@@ -3,6 +3,7 @@
 //! [`zmtp`] takes messages off the wire, [`parse`](message::parse) tells what they are. Which of the two versions a
 //! message is of is seen by its bytes.
 
+pub mod compose;
 pub mod message;
 pub mod push;
 pub mod series;

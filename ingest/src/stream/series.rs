@@ -43,6 +43,8 @@ impl SeriesSettings {
 pub enum Ending {
     /// Every frame has come.
     Complete,
+    /// The last frame has come, and others have been given up.
+    LastFrame,
     /// The detector said that the series ends, and the grace is over.
     EndOfSeries,
     /// Nothing came for as long as was agreed.
@@ -55,6 +57,7 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Complete => "every frame came",
+            Self::LastFrame => "the last frame came, others did not",
             Self::EndOfSeries => "the detector ended the series",
             Self::Silence => "the detector fell silent",
             Self::NextSeries => "the next series began",
@@ -115,6 +118,8 @@ pub struct SeriesReader {
     next: u64,
     /// Frames from `next` on, to be handed on.
     batch: Batch,
+    /// Numbers that were given up, ascending.
+    holes: Vec<std::ops::Range<u64>>,
     /// Frames that came before one that is due.
     ahead: BTreeMap<u64, Vec<u8>>,
     counts: SeriesCounts,
@@ -139,6 +144,7 @@ impl SeriesReader {
             kind: None,
             next: 0,
             batch: Batch::default(),
+            holes: Vec::new(),
             ahead: BTreeMap::new(),
             counts: SeriesCounts::default(),
             last_message: None,
@@ -157,8 +163,7 @@ impl SeriesReader {
     }
 
     /// Takes a message that came at `now`; calls `out` with what can be handed on. Returns how the series ended, if it
-    /// did; the message is then not of this series and has to be given to the next reader, except after
-    /// [`Ending::Complete`].
+    /// did; after [`Ending::NextSeries`] the message has to be given to the next reader.
     pub fn take(
         &mut self,
         message: &Message<'_>,
@@ -190,9 +195,9 @@ impl SeriesReader {
             Message::End(_) => self.ended = self.ended.or(Some(now)),
             Message::Image(image) => self.take_image(image, &mut out),
         }
-        self.is_complete().then(|| {
+        (self.next == self.settings.num_frames).then(|| {
             self.hand_on(&mut out);
-            Ending::Complete
+            if self.holes.is_empty() { Ending::Complete } else { Ending::LastFrame }
         })
     }
 
@@ -221,10 +226,6 @@ impl SeriesReader {
         self.over
     }
 
-    fn is_complete(&self) -> bool {
-        self.next == self.settings.num_frames
-    }
-
     fn take_image(&mut self, image: &Image<'_>, out: &mut impl FnMut(Item<RawBatch>)) {
         let wanted =
             |channel: &&Channel<'_>| self.settings.channel.as_deref().is_none_or(|name| channel.name == name);
@@ -240,8 +241,10 @@ impl SeriesReader {
         let bytes = channel.packed.bytes;
         match image.number {
             number if number >= self.settings.num_frames => self.counts.beyond += 1,
-            // given up as missing, or here already: which of the two is not worth remembering every frame for
-            number if number < self.next => self.counts.late += 1,
+            number if number < self.next => match self.is_hole(number) {
+                true => self.counts.late += 1,
+                false => self.counts.doubled += 1,
+            },
             number if number == self.next => {
                 self.place(bytes, out);
                 self.catch_up(out);
@@ -258,6 +261,11 @@ impl SeriesReader {
                 }
             }
         }
+    }
+
+    fn is_hole(&self, number: u64) -> bool {
+        let at = self.holes.partition_point(|hole| hole.end <= number);
+        self.holes.get(at).is_some_and(|hole| hole.contains(&number))
     }
 
     fn used(&mut self, bytes: usize) {
@@ -300,6 +308,7 @@ impl SeriesReader {
             self.hand_on(out);
             let reason = GapReason::NotReceived(why.to_owned());
             out(Item::Gap(Gap { first: self.next, count: end - self.next, reason }));
+            self.holes.push(self.next..end);
             self.next = end;
         }
     }

@@ -309,4 +309,4 @@ fn property<'a>(mut properties: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

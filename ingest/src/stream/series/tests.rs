@@ -98,6 +98,23 @@ fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
 }
 
 #[test]
+fn a_frame_that_stays_away_too_long_is_given_up_and_late_when_it_comes() {
+    let mut settings = SeriesSettings::new(100);
+    settings.most_ahead = 10;
+    let mut reader = SeriesReader::new(settings, Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    let order = (0..99).filter(|number| *number != 20).chain([20, 50, 99]);
+    for number in order {
+        let bytes = bytes_of(number);
+        let ending = reader.take(&image(5, number, &bytes), now, |item| came.add(item));
+        assert_eq!(ending, (number == 99).then_some(Ending::LastFrame));
+    }
+    assert_eq!(came.0.iter().position(Option::is_none), Some(20));
+    assert_eq!(came.0.iter().flatten().count(), 99);
+    assert_eq!((reader.counts().late, reader.counts().doubled), (1, 1));
+}
+
+#[test]
 fn the_end_of_a_series_that_was_not_seen_begins_nothing() {
     let mut reader = SeriesReader::new(SeriesSettings::new(5), Vec::new());
     let now = Instant::now();

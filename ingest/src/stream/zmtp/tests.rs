@@ -64,6 +64,16 @@ fn read_all(bytes: &[u8], step: usize, slab_bytes: usize) -> Result<Vec<Vec<Vec<
     }
 }
 
+/// A slab with these messages, as a reader lists them.
+pub(crate) fn listed(messages: &[crate::stream::push::WireMessage]) -> Slab {
+    let bytes: Vec<u8> = messages.iter().flat_map(|message| message.bytes().to_vec()).collect();
+    let wire = Wire { incoming: [greeting_of_push(), bytes.clone()].into(), ..Wire::default() };
+    let mut reader = PullReader::connect(wire, 1 << 30).unwrap();
+    let mut slab = Slab::new(bytes.len());
+    reader.fill(&mut slab).unwrap();
+    slab
+}
+
 fn messages() -> Vec<Vec<Vec<u8>>> {
     let of = |len: usize, seed: usize| (0..len).map(|at| (at * 7 + seed) as u8).collect::<Vec<u8>>();
     vec![

@@ -1,0 +1,230 @@
+//! Messages of the stream as a detector writes them: for replaying a recording, and for tests.
+//!
+//! Keys, their order and their forms are those of real messages (EIGER 1.8 JSON; EIGER2 CBOR of 2023).
+
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape};
+use minicbor::data::Tag;
+use minicbor::encode::{Encoder, Error, Write};
+use serde_json::json;
+
+use super::push::WireMessage;
+
+/// Which version of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// JSON and blobs.
+    V1,
+    /// CBOR.
+    V2,
+}
+
+/// What a series says of itself.
+#[derive(Clone, Debug)]
+pub struct SeriesFacts {
+    /// The number that `arm` returned.
+    pub id: u64,
+    /// The unique name of stream v2, 26 characters.
+    pub unique_id: String,
+    /// Images of the series.
+    pub num_images: u64,
+    /// Shape of an image.
+    pub detector: DetectorShape,
+    /// The type of the counts.
+    pub count_type: CountType,
+    /// How the frames are packed.
+    pub encoding: Encoding,
+    /// Energy of the electrons, eV; 0 where it is not known.
+    pub incident_energy_ev: f64,
+    /// Time from one image to the next, s.
+    pub frame_time_s: f64,
+}
+
+/// Nanoseconds of a time.
+fn nanoseconds(seconds: f64) -> u64 {
+    // not negative and far below 2^63 for any frame time; saturates
+    (seconds * 1e9) as u64
+}
+
+impl SeriesFacts {
+    /// The message that a series begins with, without flat field and mask.
+    pub fn start(&self, version: Version) -> WireMessage {
+        match version {
+            Version::V1 => self.start_v1(),
+            Version::V2 => self.start_v2(),
+        }
+    }
+
+    /// The message of an image.
+    pub fn image(&self, version: Version, number: u64, bytes: &[u8]) -> WireMessage {
+        match version {
+            Version::V1 => self.image_v1(number, bytes),
+            Version::V2 => self.image_v2(number, bytes),
+        }
+    }
+
+    /// The message that a series ends with.
+    pub fn end(&self, version: Version) -> WireMessage {
+        match version {
+            Version::V1 => {
+                let end = json!({ "htype": "dseries_end-1.0", "series": self.id }).to_string();
+                WireMessage::new(&[end.as_bytes()])
+            }
+            Version::V2 => cbor(|encoder| {
+                encoder.map(3)?.str("type")?.str("end")?;
+                self.key_v2(encoder)
+            }),
+        }
+    }
+
+    fn start_v1(&self) -> WireMessage {
+        let head = json!({ "header_detail": "basic", "htype": "dheader-1.0", "series": self.id });
+        let config = json!({
+            "bit_depth_image": 8 * self.count_type.bytes(),
+            "compression": "bslz4",
+            "count_time": self.frame_time_s,
+            "frame_time": self.frame_time_s,
+            "nimages": 1,
+            "ntrigger": self.num_images,
+            "photon_energy": self.incident_energy_ev,
+            "trigger_mode": "exts",
+            "x_pixels_in_detector": self.detector.cols,
+            "y_pixels_in_detector": self.detector.rows,
+        });
+        WireMessage::new(&[head.to_string().as_bytes(), config.to_string().as_bytes()])
+    }
+
+    fn image_v1(&self, number: u64, bytes: &[u8]) -> WireMessage {
+        let bits = 8 * self.count_type.bytes();
+        let encoding = match self.encoding {
+            Encoding::Raw => "<".to_owned(),
+            Encoding::Bslz4 => format!("bs{bits}-lz4<"),
+            // stream v1 has no framed LZ4: said as what it is not rather than as what it is
+            Encoding::Lz4Block | Encoding::Lz4Framed => "lz4<".to_owned(),
+        };
+        // by hand: a hundred thousand of these are made in a second
+        let head = format!(
+            r#"{{"frame":{number},"hash":"{:032x}","htype":"dimage-1.0","series":{}}}"#,
+            u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+            self.id
+        );
+        let blob = format!(
+            r#"{{"encoding":"{encoding}","htype":"dimage_d-1.0","shape":[{},{}],"size":{},"type":"uint{bits}"}}"#,
+            self.detector.cols,
+            self.detector.rows,
+            bytes.len(),
+        );
+        let real_time = nanoseconds(self.frame_time_s);
+        let start = number.saturating_mul(real_time);
+        let times = format!(
+            r#"{{"htype":"dconfig-1.0","real_time":{real_time},"start_time":{start},"stop_time":{}}}"#,
+            start.saturating_add(real_time)
+        );
+        WireMessage::new(&[head.as_bytes(), blob.as_bytes(), bytes, times.as_bytes()])
+    }
+
+    fn start_v2(&self) -> WireMessage {
+        cbor(|encoder| {
+            encoder.map(9)?.str("type")?.str("start")?;
+            self.key_v2(encoder)?;
+            encoder.str("channels")?.array(1)?.str("threshold_1")?;
+            encoder.str("count_time")?.f64(self.frame_time_s)?;
+            encoder.str("frame_time")?.f64(self.frame_time_s)?;
+            encoder.str("image_size_x")?.u64(self.detector.cols as u64)?;
+            encoder.str("image_size_y")?.u64(self.detector.rows as u64)?;
+            encoder.str("number_of_images")?.u64(self.num_images)?.ok()
+        })
+    }
+
+    fn image_v2(&self, number: u64, bytes: &[u8]) -> WireMessage {
+        cbor(|encoder| {
+            encoder.map(8)?.str("type")?.str("image")?;
+            self.key_v2(encoder)?;
+            encoder.str("image_id")?.u64(number)?;
+            // 50 MHz
+            let ticks = nanoseconds(self.frame_time_s) / 20;
+            let time = |encoder: &mut Encoder<Vec<u8>>, name: &str, ticks: u64| {
+                encoder.str(name)?.array(2)?.u64(ticks)?.u64(50_000_000)?.ok()
+            };
+            time(encoder, "real_time", ticks)?;
+            time(encoder, "start_time", number.saturating_mul(ticks))?;
+            time(encoder, "stop_time", number.saturating_add(1).saturating_mul(ticks))?;
+            encoder.str("data")?.map(1)?.str("threshold_1")?;
+            encoder.tag(Tag::new(40))?.array(2)?.array(2)?;
+            encoder.u64(self.detector.rows as u64)?.u64(self.detector.cols as u64)?;
+            encoder.tag(Tag::new(match self.count_type {
+                CountType::U8 => 64,
+                CountType::U16 => 69,
+                CountType::U32 => 70,
+            }))?;
+            let algorithm = match self.encoding {
+                Encoding::Raw => return encoder.bytes(bytes)?.ok(),
+                Encoding::Bslz4 => "bslz4",
+                Encoding::Lz4Framed | Encoding::Lz4Block => "lz4",
+            };
+            encoder.tag(Tag::new(56_500))?.array(3)?.str(algorithm)?;
+            encoder.u64(self.count_type.bytes() as u64)?.bytes(bytes)?.ok()
+        })
+    }
+
+    fn key_v2(&self, encoder: &mut Encoder<Vec<u8>>) -> Written {
+        encoder.str("series_id")?.u64(self.id)?.str("series_unique_id")?.str(&self.unique_id)?.ok()
+    }
+}
+
+type Written = Result<(), Error<<Vec<u8> as Write>::Error>>;
+
+/// A message of one part: the tag of self-described CBOR and what `write` writes.
+fn cbor(write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Written) -> WireMessage {
+    let mut encoder = Encoder::new(Vec::new());
+    let written = encoder.tag(Tag::new(55_799)).and_then(write);
+    // writing to memory does not fail; a message cut short would be noticed by every reader
+    debug_assert!(written.is_ok());
+    WireMessage::new(&[&encoder.into_writer()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{Message, parse};
+    use super::super::slab::Slab;
+    use super::super::zmtp::tests::listed;
+    use super::*;
+
+    fn facts(count_type: CountType, encoding: Encoding) -> SeriesFacts {
+        SeriesFacts {
+            id: 9,
+            unique_id: "01HAVE26CHARACTERSATLEAST0".to_owned(),
+            num_images: 70_000,
+            detector: DetectorShape { rows: 96, cols: 192 },
+            count_type,
+            encoding,
+            incident_energy_ev: 300_000.0,
+            frame_time_s: 49.6e-6,
+        }
+    }
+
+    #[test]
+    fn what_is_composed_is_understood() {
+        for version in [Version::V1, Version::V2] {
+            for count_type in [CountType::U8, CountType::U16, CountType::U32] {
+                let facts = facts(count_type, Encoding::Bslz4);
+                let messages =
+                    [facts.start(version), facts.image(version, 69_999, &[7; 300]), facts.end(version)];
+                let slab: Slab = listed(&messages);
+                let mut messages = slab.messages();
+                let mut next = || messages.next().unwrap().collect::<Vec<_>>();
+                let (start, image, end) = (next(), next(), next());
+                let Message::Start(start) = parse(start.iter().copied()).unwrap() else { panic!() };
+                assert_eq!((start.num_images, start.detector), (Some(70_000), Some(facts.detector)));
+                let Message::Image(image) = parse(image.iter().copied()).unwrap() else { panic!() };
+                let channel = image.channels().next().unwrap();
+                assert_eq!((image.number, channel.count_type), (69_999, count_type));
+                assert_eq!(channel.detector, facts.detector);
+                assert_eq!(channel.packed.encoding, Encoding::Bslz4);
+                assert_eq!(channel.packed.bytes, [7; 300]);
+                let Message::End(key) = parse(end.iter().copied()).unwrap() else { panic!() };
+                assert_eq!((key, key), (image.series, start.series));
+            }
+        }
+    }
+}
