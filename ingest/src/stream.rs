@@ -6,8 +6,10 @@
 pub mod compose;
 pub mod message;
 pub mod push;
+pub mod receive;
 pub mod series;
 pub mod slab;
+pub mod source;
 mod v1;
 mod v2;
 pub mod zmtp;

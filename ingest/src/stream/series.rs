@@ -96,11 +96,13 @@ pub struct OwnedKey {
 }
 
 impl OwnedKey {
-    fn of(key: SeriesKey<'_>) -> Self {
+    /// An owned copy.
+    pub(super) fn of(key: SeriesKey<'_>) -> Self {
         Self { id: key.id, unique_id: key.unique_id.map(str::to_owned) }
     }
 
-    fn is(&self, key: SeriesKey<'_>) -> bool {
+    /// Whether both are the same series.
+    pub(super) fn is(&self, key: SeriesKey<'_>) -> bool {
         self.id == key.id && self.unique_id.as_deref() == key.unique_id
     }
 }

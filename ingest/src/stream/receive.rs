@@ -1,0 +1,196 @@
+//! Stage: bytes off the wire into slabs, and nothing else.
+//!
+//! One thread, one connection at a time; when it ends, by the sender's will or the network's, the next is tried until the
+//! stop flag is raised. Memory is a fixed number of slabs that go round: what is full goes downstream, what was read
+//! comes back. Where none comes back the thread waits, the network fills up, and the detector drops: that is counted.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use super::slab::Slab;
+use super::zmtp::{Filled, PullReader, ZmtpError};
+use crate::counters::Counter;
+
+/// How often a silent connection looks at the stop flag.
+const TICK: Duration = Duration::from_millis(50);
+/// From one attempt to connect to the next.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
+/// How long a message may wait in a slab for company while more bytes come.
+const MOST_WAIT: Duration = Duration::from_millis(2);
+
+/// What the thread has done; read at any time.
+#[derive(Debug, Default)]
+pub struct ReceiveCounters {
+    /// Connections that were made.
+    pub connections: Counter,
+    /// Connections that ended, and attempts that did not become one.
+    pub failures: Counter,
+    /// Messages received.
+    pub messages: Counter,
+    /// Bytes received.
+    pub bytes: Counter,
+    /// Times the thread had to wait for a slab: everything downstream was full.
+    pub ring_full: Counter,
+}
+
+/// Where to receive from, and into how much memory.
+#[derive(Clone, Debug)]
+pub struct ReceiveSettings {
+    /// `HOST:PORT` of the PUSH socket.
+    pub address: String,
+    /// Bytes of a slab.
+    pub slab_bytes: usize,
+    /// Number of slabs.
+    pub slabs: usize,
+    /// Longest message taken: a start with flat field and mask of a large detector is 9 MB for a million pixels.
+    pub most_message_bytes: u64,
+}
+
+impl ReceiveSettings {
+    /// 64 slabs of 4 MiB, messages up to 512 MiB.
+    pub fn new(address: impl Into<String>) -> Self {
+        Self { address: address.into(), slab_bytes: 4 << 20, slabs: 64, most_message_bytes: 512 << 20 }
+    }
+}
+
+/// The stage.
+#[derive(Debug)]
+pub struct ReceiveStage {
+    settings: ReceiveSettings,
+    counters: Arc<ReceiveCounters>,
+    stop: Arc<AtomicBool>,
+    slabs: Sender<Slab>,
+    spent: Receiver<Slab>,
+}
+
+/// The other end: full slabs, and where they go when they are read.
+#[derive(Debug)]
+pub struct Received {
+    /// Slabs with whole messages, in the order in which they came.
+    pub slabs: Receiver<Slab>,
+    /// Takes slabs back.
+    pub spent: Sender<Slab>,
+}
+
+impl ReceiveStage {
+    /// The stage and its other end. All memory is asked for here.
+    pub fn new(
+        settings: ReceiveSettings,
+        counters: Arc<ReceiveCounters>,
+        stop: Arc<AtomicBool>,
+    ) -> (Self, Received) {
+        let num_slabs = settings.slabs.max(2);
+        let (slabs, slabs_in) = bounded(num_slabs);
+        let (spent, spent_in) = bounded(num_slabs);
+        for _ in 0..num_slabs {
+            // there is room for exactly these
+            let _ = spent.send(Slab::new(settings.slab_bytes));
+        }
+        (Self { settings, counters, stop, slabs, spent: spent_in }, Received { slabs: slabs_in, spent })
+    }
+
+    /// Receives until the stop flag is raised or nobody takes slabs any more.
+    pub fn run(self) {
+        while !self.stop.load(Relaxed) {
+            match self.connect() {
+                Ok(reader) => {
+                    self.counters.connections.add(1);
+                    match self.receive(reader) {
+                        Ok(()) => return,
+                        Err(error) => tracing::warn!("{}: {error}", self.settings.address),
+                    }
+                }
+                Err(error) => tracing::debug!("{}: {error}", self.settings.address),
+            }
+            self.counters.failures.add(1);
+            std::thread::sleep(BETWEEN_ATTEMPTS);
+        }
+    }
+
+    fn connect(&self) -> Result<PullReader<TcpStream>, ZmtpError> {
+        let mut refused = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in self.settings.address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, Duration::from_secs(2)) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+                    let reader = PullReader::connect(stream, self.settings.most_message_bytes)?;
+                    reader.stream().set_read_timeout(Some(TICK))?;
+                    return Ok(reader);
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused.into())
+    }
+
+    /// Receives from one connection; an error ends it, the end of the work is none.
+    fn receive(&self, mut reader: PullReader<TcpStream>) -> Result<(), ZmtpError> {
+        let mut spare = None;
+        let Some(mut slab) = self.fresh(&mut spare) else { return Ok(()) };
+        let mut waiting_since = None;
+        let ended = loop {
+            if self.stop.load(Relaxed) {
+                break Ok(());
+            }
+            let before = slab.num_messages();
+            let filled = match reader.fill(&mut slab) {
+                Ok(filled) => filled,
+                Err(error) => break Err(error),
+            };
+            if let Filled::Bytes(bytes) = filled {
+                self.counters.bytes.add(bytes as u64);
+                self.counters.messages.add((slab.num_messages() - before) as u64);
+            }
+            if slab.num_messages() > 0 {
+                let since = *waiting_since.get_or_insert_with(Instant::now);
+                if filled == Filled::Nothing || reader.wants_slab(&slab) || since.elapsed() >= MOST_WAIT {
+                    let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };
+                    reader.change_slab(&mut slab, &mut next);
+                    std::mem::swap(&mut slab, &mut next);
+                    waiting_since = None;
+                    if self.slabs.send(next).is_err() {
+                        return Ok(());
+                    }
+                    continue;
+                }
+            } else if reader.wants_slab(&slab) {
+                // a single message longer than a slab: room is made for it
+                let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };
+                reader.change_slab(&mut slab, &mut next);
+                spare = Some(std::mem::replace(&mut slab, next));
+            }
+        };
+        // what came whole before the connection ended is not lost, and neither are the slabs
+        for slab in [Some(slab), spare].into_iter().flatten() {
+            if self.slabs.send(slab).is_err() {
+                return Ok(());
+            }
+        }
+        ended
+    }
+
+    /// A slab that nobody uses; waits for one. Nothing where the work is over.
+    fn fresh(&self, spare: &mut Option<Slab>) -> Option<Slab> {
+        let mut slab = match spare.take().map_or_else(|| self.spent.try_recv(), Ok) {
+            Ok(slab) => slab,
+            Err(_) => {
+                self.counters.ring_full.add(1);
+                loop {
+                    match self.spent.recv_timeout(TICK) {
+                        Ok(slab) => break slab,
+                        Err(RecvTimeoutError::Timeout) if !self.stop.load(Relaxed) => {}
+                        Err(_) => return None,
+                    }
+                }
+            }
+        };
+        slab.clear();
+        Some(slab)
+    }
+}

@@ -1,0 +1,169 @@
+use crossbeam_channel::bounded;
+use kernels::bslz4_decode::Encoding;
+
+use super::super::compose::{SeriesFacts, Version};
+use super::super::push::{PushSocket, Sent, WireMessage};
+use super::super::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
+use super::*;
+
+fn facts(id: u64, num_images: u64) -> SeriesFacts {
+    SeriesFacts {
+        id,
+        unique_id: format!("{id:026}"),
+        num_images,
+        detector: DetectorShape { rows: 96, cols: 192 },
+        count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
+        incident_energy_ev: 300_000.0,
+        frame_time_s: 1e-5,
+    }
+}
+
+fn bytes_of(id: u64, number: u64) -> Vec<u8> {
+    (0..200 + number % 50).map(|at| (at * id + number) as u8).collect()
+}
+
+/// What came of one series: its announcement, its frames (nothing where missing), its end.
+type Series = (Announced, Vec<Option<Vec<u8>>>, SeriesEnd);
+
+/// A detector and what listens to it; `detector` is given the socket once somebody listens.
+fn listen(
+    num_series: usize,
+    settings: impl Fn(&mut ReceiveSettings) + Send,
+    detector: impl FnOnce(&mut PushSocket) + Send,
+) -> (Vec<Series>, Arc<ReceiveCounters>, u64) {
+    let mut socket = PushSocket::bind("127.0.0.1:0", Duration::from_secs(5)).unwrap();
+    let mut receive = ReceiveSettings::new(socket.address().unwrap().to_string());
+    (receive.slabs, receive.slab_bytes) = (4, 10_000);
+    settings(&mut receive);
+    let (stop, counters) = (Arc::new(AtomicBool::new(false)), Arc::new(ReceiveCounters::default()));
+    let (stage, received) = ReceiveStage::new(receive, counters.clone(), stop.clone());
+    let mut source = StreamSource::new(received, stop.clone());
+    let series = std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        scope.spawn(|| {
+            while socket.num_readers() == 0 {
+                socket.accept();
+            }
+            detector(&mut socket);
+        });
+        let series = (0..num_series)
+            .map(|_| {
+                let announced = source.next_series().unwrap();
+                let num_frames = announced.num_images.unwrap_or(1000);
+                let (frames, frames_in) = bounded(1000);
+                let settings =
+                    SeriesSettings { silence: Duration::from_secs(2), ..SeriesSettings::new(num_frames) };
+                let end = source.read_series(settings, &frames).unwrap();
+                drop(frames);
+                let mut came = Vec::new();
+                for item in frames_in {
+                    match item {
+                        Item::Data(batch) => came.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
+                        Item::Gap(gap) => came.resize(came.len() + gap.count as usize, None),
+                    }
+                }
+                (announced, came, end)
+            })
+            .collect();
+        stop.store(true, Relaxed);
+        series
+    });
+    let garbage = source.garbage().get();
+    (series, counters, garbage)
+}
+
+#[test]
+fn series_after_series_comes_over_the_wire_in_both_versions() {
+    for version in [Version::V1, Version::V2] {
+        let (series, counters, garbage) = listen(
+            3,
+            |_| (),
+            |socket| {
+                for id in 1..=3 {
+                    let facts = facts(id, 700);
+                    socket.send(&facts.start(version));
+                    for number in 0..700 {
+                        assert_eq!(
+                            socket.send(&facts.image(version, number, &bytes_of(id, number))),
+                            Sent::Yes
+                        );
+                    }
+                    socket.send(&facts.end(version));
+                }
+            },
+        );
+        for (id, (announced, came, end)) in (1..).zip(&series) {
+            assert_eq!((announced.key.id, announced.num_images), (id, Some(700)));
+            assert_eq!(end.ending, Ending::Complete);
+            let expected: Vec<_> = (0..700).map(|number| Some(bytes_of(id, number))).collect();
+            assert!(*came == expected, "series {id}, {version:?}");
+        }
+        assert_eq!((counters.messages.get(), garbage), (3 * 702, 0));
+    }
+}
+
+#[test]
+fn a_sender_that_goes_and_comes_back_loses_only_what_it_sent_to_nobody() {
+    let (series, counters, _) = listen(
+        1,
+        |_| (),
+        |socket| {
+            let facts = facts(4, 300);
+            socket.send(&facts.start(Version::V2));
+            for number in 0..300 {
+                if number == 100 || number == 200 {
+                    // what was written is read before the connection is cut
+                    std::thread::sleep(Duration::from_millis(200));
+                    socket.disconnect();
+                }
+                assert_eq!(socket.send(&facts.image(Version::V2, number, &bytes_of(4, number))), Sent::Yes);
+            }
+        },
+    );
+    let (_, came, end) = &series[0];
+    assert_eq!(end.ending, Ending::Complete);
+    assert!(came.iter().zip(0..).all(|(came, number)| *came == Some(bytes_of(4, number))));
+    assert_eq!(counters.connections.get(), 3);
+}
+
+#[test]
+fn garbage_between_frames_is_counted_and_harms_nothing() {
+    let (series, _, garbage) = listen(
+        1,
+        |_| (),
+        |socket| {
+            let facts = facts(5, 100);
+            for number in 0..100 {
+                socket.send(&facts.image(Version::V1, number, &bytes_of(5, number)));
+                let garbage: [&[&[u8]]; 4] =
+                    [&[b"{\"htype\":"], &[&[0xd9, 0xd9, 0xf7, 0xa9]], &[&[0; 5000], b"x"], &[b""]];
+                socket.send(&WireMessage::new(garbage[number as usize % 4]));
+            }
+            socket.send(&facts.end(Version::V1));
+        },
+    );
+    let (announced, came, end) = &series[0];
+    // joined late: no start was seen
+    assert_eq!((announced.num_images, announced.count_type), (None, Some(CountType::U16)));
+    assert_eq!(end.ending, Ending::EndOfSeries);
+    assert_eq!((came.iter().flatten().count(), end.counts.frames, garbage), (100, 100, 100));
+}
+
+#[test]
+fn a_message_longer_than_a_slab_comes_through() {
+    let long = vec![7; 100_000];
+    let (series, _, _) = listen(
+        1,
+        |_| (),
+        |socket| {
+            let facts = facts(6, 3);
+            socket.send(&facts.image(Version::V2, 0, &bytes_of(6, 0)));
+            socket.send(&facts.image(Version::V2, 1, &vec![7; 100_000]));
+            socket.send(&facts.image(Version::V2, 2, &bytes_of(6, 2)));
+            socket.send(&facts.end(Version::V2));
+        },
+    );
+    let (_, came, _) = &series[0];
+    assert_eq!(came[..3], [Some(bytes_of(6, 0)), Some(long), Some(bytes_of(6, 2))]);
+}
