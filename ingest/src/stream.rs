@@ -1,7 +1,9 @@
 //! The detector's stream: SIMPLON stream v1 (JSON and blobs) and v2 (CBOR) over ZeroMQ.
 //!
-//! [`zmtp`] takes messages off the wire, [`parse`](message::parse) tells what they are. Which of the two versions a
-//! message is of is seen by its bytes.
+//! In: `HOST:PORT` of the detector control unit. Out: series after series, each as [`RawBatch`](crate::raw::RawBatch)es and
+//! gaps, in order. [`receive::ReceiveStage`] takes bytes off the wire into slabs ([`zmtp`] knows the protocol);
+//! [`source::StreamSource`] reads messages ([`message::parse`] tells by their bytes which version they are of) and
+//! [`series::SeriesReader`] puts the frames of one series in order. [`push`] and [`compose`] are the other end, for replaying.
 
 pub mod compose;
 pub mod message;
