@@ -36,13 +36,13 @@ use ingest::sequence::SequenceStage;
 use ingest::source::FileSource;
 use kernels::Cpu;
 use kernels::reduce_frames::{ReduceFrames, ReducedBatch};
-use kernels::types::Gap;
+use kernels::types::{DetectorShape, Gap};
 use resident::{AppendStage, Event, Resident};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
-use crate::output::Quantity;
+use crate::output::{Image, Quantity};
 use crate::progress::{Progress, Voice};
-use crate::report::{Outcome, RunReport, folder_for, prepare_folder, write_results};
+use crate::report::{Outcome, RunReport, folders_for, prepare_folder, write_results};
 use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 use ledger::Ledger;
@@ -126,16 +126,40 @@ where
         (false, true) => Outcome::Phase,
         (false, false) => Outcome::NoPhase,
     };
-    let folder = folder_for(&request.out, outcome);
-    let _beside = match folder == request.out {
-        true => None,
-        false => {
-            report.warnings.push(kept(outcome, &request.out, &folder));
-            Some(prepare_folder(&folder, report.optics.scan_shape.value, detector)?)
-        }
-    };
-    write_results(&folder, &images, &mut report)?;
+    save(request, outcome, &images, &mut report, detector)?;
     Ok(report)
+}
+
+/// Writes the results to the first place that takes them.
+fn save(
+    request: &RunRequest,
+    outcome: Outcome,
+    images: &[Image],
+    report: &mut RunReport,
+    detector: DetectorShape,
+) -> anyhow::Result<()> {
+    let scan = report.optics.scan_shape.value;
+    let mut refused = None;
+    for folder in folders_for(&request.out, outcome) {
+        if folder == request.out {
+            return write_results(&folder, images, report).map(drop);
+        }
+        report.warnings.push(kept(outcome, &request.out, &folder));
+        let written = prepare_folder(&folder, scan, detector)
+            .and_then(|_beside| write_results(&folder, images, report));
+        match written {
+            Ok(_) => return Ok(()),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+        report.warnings.pop();
+    }
+    let error = refused.unwrap_or_else(|| anyhow!("there is no place for the results"));
+    match outcome {
+        Outcome::Interrupted => {
+            Err(Interrupted { what: format!("and what had arrived cannot be saved: {error:#}") }.into())
+        }
+        Outcome::Phase | Outcome::NoPhase => Err(error),
+    }
 }
 
 /// A sentence about an older result that is worth more than this one.

@@ -16,11 +16,14 @@ use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
 pub(crate) use clock::{command_line, utc};
-pub use folder::{Outcome, ResultFolder, folder_for, older_results, prepare_folder};
+pub use folder::{Outcome, ResultFolder, folders_for, older_results, prepare_folder};
 pub(crate) use optics_json::told;
 
 /// The file a report is written to.
 pub const RESULT_FILE: &str = "result.json";
+
+/// What made a report that is ours.
+const SOFTWARE_NAME: &str = "sideband";
 
 /// The account of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -78,7 +81,7 @@ pub struct Software {
 
 impl Default for Software {
     fn default() -> Self {
-        Self { name: "sideband", version: env!("CARGO_PKG_VERSION") }
+        Self { name: SOFTWARE_NAME, version: env!("CARGO_PKG_VERSION") }
     }
 }
 
@@ -242,11 +245,11 @@ pub struct WrittenImage {
 /// Writes every image into `out`, which [`prepare_folder`] has made, lists them in the report, and writes the report
 /// last: a folder with `result.json` is whole.
 ///
-/// Nothing older is touched before all of the new is on the disk; then every image of an older run goes, so that
-/// what lies in the folder belongs together. Other files stay.
+/// Nothing older is touched before all of the new is on the disk; then every image of an older run is replaced or goes,
+/// so that what lies in the folder belongs together. Other files stay.
 ///
 /// # Errors
-/// A file cannot be written or replaced; the text names it.
+/// A file cannot be written or replaced; the text names it, and where the new ones are that were whole.
 pub fn write_results(out: &Path, images: &[Image], report: &mut RunReport) -> anyhow::Result<PathBuf> {
     report.images.clear();
     report.folder = out.to_owned();
@@ -268,11 +271,7 @@ pub fn write_results(out: &Path, images: &[Image], report: &mut RunReport) -> an
     text.push(b'\n');
     let path = out.join(RESULT_FILE);
     let account = PendingFile::write(&path, &text)?;
-    folder::remove_older(out)?;
-    for file in pending {
-        file.publish()?;
-    }
-    account.publish()?;
+    folder::publish(out, pending, account)?;
     Ok(path)
 }
 

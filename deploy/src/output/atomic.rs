@@ -42,12 +42,22 @@ impl PendingFile {
     /// Gives the file its name, in place of one that has it.
     ///
     /// # Errors
-    /// It cannot be renamed; the text names the final path.
-    pub fn publish(mut self) -> anyhow::Result<()> {
+    /// It cannot be renamed and goes on waiting; the text names the final path.
+    pub fn publish(&mut self) -> anyhow::Result<()> {
         std::fs::rename(&self.temporary, &self.path)
             .with_context(|| format!("{}: cannot be written", self.path.display()))?;
         self.is_published = true;
         Ok(())
+    }
+
+    /// Has the file in another folder too, under its final name, whether it was published or not.
+    ///
+    /// # Errors
+    /// It can be neither linked nor copied.
+    pub fn keep_in(&self, folder: &Path) -> std::io::Result<()> {
+        let from = if self.is_published { &self.path } else { &self.temporary };
+        let kept = folder.join(self.path.file_name().unwrap_or_default());
+        std::fs::hard_link(from, &kept).or_else(|_| std::fs::copy(from, &kept).map(drop))
     }
 
     /// The final name and the process of a temporary name, where it is one.

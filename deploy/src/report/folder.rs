@@ -1,15 +1,21 @@
 //! The folder results go to: fit to be written to before anything is computed, and never a mixture of two runs.
 
+mod lock;
+mod publish;
+
 use std::fs::File;
-use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use kernels::types::{DetectorShape, ScanShape};
 
-use super::RESULT_FILE;
+use super::{RESULT_FILE, SOFTWARE_NAME};
 use crate::doctor::free_bytes;
 use crate::output::{EXTENSIONS, PendingFile, Quantity};
+
+use lock::FolderLock;
+pub(super) use publish::publish;
 
 /// Most bytes a scan position takes in all files together: eleven images at most, each three times.
 const BYTES_A_POSITION: u64 = 128;
@@ -19,17 +25,23 @@ const BYTES_A_PIXEL: u64 = 40;
 /// Most bytes of an account that is believed to be one of ours: ten thousand gaps take three megabytes.
 const MOST_ACCOUNT_BYTES: u64 = 64 << 20;
 
-/// A folder that results can be written into. Dropped while it is empty, it goes again, with the folders above it that
-/// were made for it.
+/// The account of an older run while the images are replaced.
+const OLDER_ACCOUNT: &str = "older-result.json";
+
+/// A folder that results can be written into, by this run alone. Dropped while it is empty, it goes again, with the
+/// folders above it that were made for it.
 #[derive(Debug)]
 #[must_use = "a folder that was made and is empty goes when this is dropped"]
 pub struct ResultFolder {
     /// The innermost first.
     made: Vec<PathBuf>,
+    lock: Option<FolderLock>,
 }
 
 impl Drop for ResultFolder {
     fn drop(&mut self) {
+        // Its file would keep the folder.
+        drop(self.lock.take());
         for folder in &self.made {
             // One that is not empty stays.
             let _ = std::fs::remove_dir(folder);
@@ -37,12 +49,12 @@ impl Drop for ResultFolder {
     }
 }
 
-/// Makes the folder when it is missing, makes sure that results can be written into it, and takes away the unfinished
-/// files of runs that were killed.
+/// Makes the folder when it is missing, locks it, makes sure that results can be written into it and take the place of
+/// older ones, and takes away the unfinished files of runs that were killed.
 ///
 /// # Errors
-/// It cannot be made, no file can be made in it, or its disk is too full for the results; it holds files that have the
-/// names of results and are those of no run. The text names it.
+/// It cannot be made, no file can be made in it, another run has it, or its disk is too full for the results; it holds
+/// something that has the name of a result and cannot be replaced, or is that of no run. The text names it.
 pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> anyhow::Result<ResultFolder> {
     ensure!(
         !out.exists() || out.is_dir(),
@@ -50,13 +62,20 @@ pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> a
         out.display()
     );
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
-    let made = ResultFolder { made: out.ancestors().take_while(is_missing).map(Path::to_owned).collect() };
+    let mut made = ResultFolder {
+        lock: None,
+        made: out.ancestors().take_while(is_missing).map(Path::to_owned).collect(),
+    };
     std::fs::create_dir_all(out)
         .with_context(|| format!("{}: the result folder cannot be made", out.display()))?;
     let trial = out.join(format!(".sideband-trial.{}.part", std::process::id()));
     File::create(&trial)
         .and_then(|_| std::fs::remove_file(&trial))
         .with_context(|| format!("{}: the result folder cannot be written to", out.display()))?;
+    made.lock = FolderLock::take(out)?;
+    for path in result_paths(out) {
+        check_replaceable(out, &path)?;
+    }
     let of = |number: usize, bytes: u64| (number as u64).saturating_mul(bytes);
     let needed = of(scan.positions(), BYTES_A_POSITION).saturating_add(of(detector.pixels(), BYTES_A_PIXEL));
     if let Some(free) = free_bytes(out) {
@@ -68,7 +87,13 @@ pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> a
     }
     // A run that was killed between taking the older account away and writing its own has left unfinished files.
     let was_killed_here = remove_unfinished(out);
-    let foreign = older_files(out).filter(|_| !was_killed_here && !out.join(RESULT_FILE).exists());
+    let account = out.join(RESULT_FILE);
+    ensure!(
+        !account.exists() || account_of(out).is_some(),
+        "{}: was not written by sideband, so a run does not overwrite it; move it away or give another --out",
+        account.display()
+    );
+    let foreign = older_files(out).filter(|_| !was_killed_here && !account.exists());
     if let Some(names) = foreign {
         bail!(
             "{}: holds {names} and no {RESULT_FILE}, so these are not the results of a run; move them away or give \
@@ -79,13 +104,39 @@ pub fn prepare_folder(out: &Path, scan: ScanShape, detector: DetectorShape) -> a
     Ok(made)
 }
 
+/// Whether a file of a run can take the place of what stands at the path, if anything does.
+fn check_replaceable(out: &Path, path: &Path) -> anyhow::Result<()> {
+    let Ok(file) = path.symlink_metadata() else { return Ok(()) };
+    ensure!(
+        file.is_file(),
+        "{}: is not a regular file, so no result can take its place; move it away or give another --out",
+        path.display()
+    );
+    let folder = out.metadata().with_context(|| format!("{}: cannot be examined", out.display()))?;
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let me = unsafe { libc::geteuid() };
+    ensure!(
+        lets_replace(folder.mode(), &[folder.uid(), file.uid()], me),
+        "{}: belongs to another user, and the sticky bit of the folder keeps it; give another --out",
+        path.display()
+    );
+    Ok(())
+}
+
+/// Whether a user may replace a file in a folder that can be written to; in a sticky one, root and the owners may.
+fn lets_replace(folder_mode: u32, owners: &[u32], user: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    folder_mode & STICKY == 0 || user == 0 || owners.contains(&user)
+}
+
 /// Removes the unfinished files of processes that are no more; whether there were any.
 fn remove_unfinished(out: &Path) -> bool {
     let mut were_there = false;
     for entry in std::fs::read_dir(out).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((of, process)) = name.to_str().and_then(PendingFile::of_temporary) else { continue };
-        let is_ours = of == "sideband-trial" || result_paths(out).any(|path| path.ends_with(of));
+        let is_ours = ["sideband-trial", OLDER_ACCOUNT].contains(&of)
+            || result_paths(out).any(|path| path.ends_with(of));
         if is_ours && !is_alive(process) {
             were_there |= std::fs::remove_file(entry.path()).is_ok();
         }
@@ -143,11 +194,12 @@ pub enum Outcome {
     NoPhase,
 }
 
-/// Where the results go: `out`, but for a run that was interrupted or gave no phase image beside it (`OUT-partial`,
-/// `OUT-partial-2`, ...) when `out` holds a complete result, which is worth more.
-pub fn folder_for(out: &Path, outcome: Outcome) -> PathBuf {
+/// Where the results go, the place to be tried first first: `out`; but for a run that was interrupted or gave no phase
+/// image, while `out` holds a complete result, which is worth more, beside it (`OUT-partial`, `OUT-partial-2`, ...), in it
+/// (`OUT/partial`, ...), or in a new folder of the current directory or the temporary one.
+pub fn folders_for(out: &Path, outcome: Outcome) -> Vec<PathBuf> {
     if outcome == Outcome::Phase || !holds_complete(out) {
-        return out.to_owned();
+        return vec![out.to_owned()];
     }
     // "." has no name of its own.
     let named = match out.file_name() {
@@ -156,31 +208,49 @@ pub fn folder_for(out: &Path, outcome: Outcome) -> PathBuf {
     };
     let mut name = named.file_name().map_or_else(|| "sideband".into(), std::ffi::OsStr::to_owned);
     name.push("-partial");
-    let first = named.with_file_name(&name);
-    let numbered = (2..1000).map(|number| {
-        let mut name = name.clone();
+    let elsewhere = [std::env::current_dir().unwrap_or_default(), std::env::temp_dir()]
+        .map(|folder| folder.join(format!("sideband-partial-{}", std::process::id())));
+    // Nobody else has made these and waits for what is written into them.
+    let elsewhere = elsewhere.into_iter().filter(|folder| folder.symlink_metadata().is_err());
+    [named.with_file_name(name), named.join("partial")]
+        .iter()
+        .map(|first| numbered(first))
+        .chain(elsewhere)
+        .collect()
+}
+
+/// The folder, or that with `-2`, `-3`, ... at its end: the first that holds no complete result.
+fn numbered(first: &Path) -> PathBuf {
+    let with = |number: u32| {
+        let mut name = first.file_name().unwrap_or_default().to_owned();
         name.push(format!("-{number}"));
-        named.with_file_name(name)
-    });
-    std::iter::once(first.clone()).chain(numbered).find(|folder| !holds_complete(folder)).unwrap_or(first)
+        first.with_file_name(name)
+    };
+    let mut folders = std::iter::once(first.to_owned()).chain((2..1000).map(with));
+    folders.find(|folder| !holds_complete(folder)).unwrap_or_else(|| first.to_owned())
 }
 
 /// Whether the account in a folder says that its results are complete.
 fn holds_complete(out: &Path) -> bool {
-    let text = ingest::read_small_file(&out.join(RESULT_FILE), MOST_ACCOUNT_BYTES).unwrap_or_default();
-    let account: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    account.get("status").and_then(serde_json::Value::as_str) == Some("complete")
+    account_of(out).is_some_and(|account| account["status"] == "complete")
 }
 
-/// Removes what an older run left: its account first, so that no mixture ever looks whole, then every image.
-pub(super) fn remove_older(out: &Path) -> anyhow::Result<()> {
-    for path in result_paths(out) {
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("{}: cannot be replaced", path.display()));
-            }
-            _ => {}
-        }
+/// The account in a folder, if it is one of ours.
+fn account_of(out: &Path) -> Option<serde_json::Value> {
+    let text = ingest::read_small_file(&out.join(RESULT_FILE), MOST_ACCOUNT_BYTES).ok()?;
+    let account: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    (account["software"]["name"] == SOFTWARE_NAME).then_some(account)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sticky_folder_lets_only_owners_and_root_replace() {
+        let (folder, file) = (5, 6);
+        let may = |mode, user| lets_replace(mode, &[folder, file], user);
+        assert!(may(0o40777, 7) && !may(0o41777, 7));
+        assert!([0, folder, file].iter().all(|&user| may(0o41777, user)));
     }
-    Ok(())
 }

@@ -147,6 +147,33 @@ fn images_of_an_older_run_go_and_what_is_not_ours_stays() {
     assert_ne!(std::fs::read(dir.path().join("phase.png")).unwrap(), b"older");
 }
 
+/// Something that could not be replaced once cost the older result and the new one: all of the older was removed first.
+#[test]
+fn a_file_that_cannot_be_replaced_costs_no_result() {
+    let scan = ScanShape { rows: 1, cols: 1 };
+    let image =
+        Image::over_scan(Quantity::Phase, scan, [Nanometres(1.0); 2], Values::F32(vec![1.0])).unwrap();
+    for (first, older_account_stays) in [("phase.npy", true), ("phase.tiff", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["mean_phase.npy", RESULT_FILE] {
+            std::fs::write(dir.path().join(name), "older").unwrap();
+        }
+        std::fs::create_dir(dir.path().join(first)).unwrap();
+        let refused = write_results(dir.path(), std::slice::from_ref(&image), &mut report()).unwrap_err();
+        let kept = dir.path().join(format!("sideband-unplaced-{}", std::process::id()));
+        let text = format!("{refused:#}");
+        assert!(text.contains(first) && text.contains(kept.to_str().unwrap()), "{text}");
+        for name in ["phase.npy", "phase.tiff", "phase.png", RESULT_FILE] {
+            assert!(kept.join(name).is_file(), "{name}");
+        }
+        assert_eq!(std::fs::read(dir.path().join("mean_phase.npy")).unwrap(), b"older");
+        let account = std::fs::read(dir.path().join(RESULT_FILE)).ok();
+        assert_eq!(account.as_deref(), older_account_stays.then_some(&b"older"[..]));
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
+        assert!(names.into_iter().all(|name| !name.to_str().unwrap().ends_with(".part")));
+    }
+}
+
 #[test]
 fn an_endless_ring_has_no_outer_radius() {
     let ring = Ring { inner: 1.1, outer: f64::INFINITY };
@@ -160,19 +187,20 @@ fn an_endless_ring_has_no_outer_radius() {
 fn a_run_that_was_interrupted_or_has_no_phase_goes_beside_a_complete_result() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("result");
+    let account = |status: &str| format!(r#"{{"software": {{"name": "sideband"}}, "status": "{status}"}}"#);
     let with = |name: &str, status: &str| {
         let folder = dir.path().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(RESULT_FILE), format!("{{\"status\": \"{status}\"}}")).unwrap();
+        std::fs::write(folder.join(RESULT_FILE), account(status)).unwrap();
     };
-    let interrupted = || folder_for(&out, Outcome::Interrupted);
+    let interrupted = || folders_for(&out, Outcome::Interrupted)[0].clone();
     assert_eq!(interrupted(), out);
     with("result", "partial");
     assert_eq!(interrupted(), out);
     with("result", "complete");
-    assert_eq!(folder_for(&out, Outcome::Phase), out);
+    assert_eq!(folders_for(&out, Outcome::Phase), [out.as_path()]);
     assert_eq!(interrupted(), dir.path().join("result-partial"));
-    assert_eq!(folder_for(&out, Outcome::NoPhase), interrupted());
+    assert_eq!(folders_for(&out, Outcome::NoPhase)[..2], [interrupted(), out.join("partial")]);
     with("result-partial", "complete");
     assert_eq!(interrupted(), dir.path().join("result-partial-2"));
 }
@@ -205,5 +233,5 @@ fn a_pipe_in_place_of_an_older_account_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = std::process::Command::new("mkfifo").arg(dir.path().join(RESULT_FILE)).status();
     assert!(pipe.unwrap().success());
-    assert_eq!(folder_for(dir.path(), Outcome::Interrupted), dir.path());
+    assert_eq!(folders_for(dir.path(), Outcome::Interrupted), [dir.path()]);
 }

@@ -1,7 +1,7 @@
 //! Files that are no files: devices without an end, pipes nobody writes into, megabytes where a page was expected.
 //! Every program here has seconds and a few gigabytes, which reading without an end would overrun.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use super::program::{TINY_OPTICS, code, simulated, stderr};
@@ -88,10 +88,15 @@ fn what_stands_where_a_side_car_or_an_older_account_would_holds_up_no_run() {
     pipe(PathBuf::from(master.replace("_master.h5", ".h5")));
     endless(PathBuf::from(master.replace("_master.h5", "_em_metadata.h5")));
     let out = dir.path().join("result");
-    std::fs::create_dir(&out).unwrap();
-    pipe(out.join("result.json"));
-    let output = held_short(&[&["run", &master, "--out", out.to_str().unwrap()][..], &TINY_OPTICS].concat());
+    let run = || held_short(&[&["run", &master, "--out", out.to_str().unwrap()][..], &TINY_OPTICS].concat());
+    let output = run();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(stderr(&output).matches("not a regular file").count(), 2, "{}", stderr(&output));
-    assert!(Path::new(&out).join("result.json").metadata().unwrap().is_file());
+    let account = out.join("result.json");
+    std::fs::remove_file(&account).unwrap();
+    pipe(account.clone());
+    let output = run();
+    assert_eq!(code(&output), 1);
+    let said = format!("{}: is not a regular file", account.display());
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
 }

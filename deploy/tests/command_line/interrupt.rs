@@ -10,7 +10,7 @@ use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMeta
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape, Kilovolts};
 
-use super::program::{Array, TINY_OPTICS, result, simulated};
+use super::program::{Array, TINY_OPTICS, code, result, run_tiny, simulated, stderr};
 
 const SCAN: usize = 256;
 const DETECTOR: DetectorShape = DetectorShape { rows: 192, cols: 192 };
@@ -257,7 +257,10 @@ fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("result");
     std::fs::create_dir(&out).unwrap();
-    let older = [("result.json", r#"{"status": "complete"}"#), ("phase.npy", "older")];
+    let older = [
+        ("result.json", r#"{"software": {"name": "sideband"}, "status": "complete"}"#),
+        ("phase.npy", "older"),
+    ];
     for (name, text) in older {
         std::fs::write(out.join(name), text).unwrap();
     }
@@ -274,6 +277,42 @@ fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
     let beside = dir.path().join("result-partial");
     assert!(stdout.contains(beside.join("phase.png").to_str().unwrap()), "{stdout}");
     assert_eq!(result(&beside)["interrupted"], true);
+}
+
+/// Where no folder can be made beside the complete result, what had arrived was once lost, with exit code 1.
+#[test]
+fn ctrl_c_saves_into_a_complete_result_when_nothing_can_be_made_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("result");
+    assert_eq!(code(&run_tiny(&simulated(dir.path()), &out, &[])), 0);
+    let account = std::fs::read(out.join("result.json")).unwrap();
+    std::fs::write(dir.path().join("result-partial"), "no folder").unwrap();
+    let mut run = Running::run(&out);
+    run.wait_for("of 65536 frames");
+    run.signal(libc::SIGTERM);
+    run.wait_for(&format!("what had arrived is in {}", out.join("partial").display()));
+    assert_eq!(run.end().0, 143);
+    assert_eq!(std::fs::read(out.join("result.json")).unwrap(), account);
+    assert_eq!(result(&out.join("partial"))["interrupted"], true);
+}
+
+/// Two runs at once into one folder once left images of both, and each called its result complete.
+#[test]
+fn a_second_run_into_a_folder_is_refused_at_its_start_while_the_first_is_at_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let (master, out) = (simulated(dir.path()), dir.path().join("result"));
+    let mut first = Running::run(&out);
+    first.wait_for("of 65536 frames");
+    let second = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&second), 1);
+    let said = format!("{}: another run is writing into this result folder", out.display());
+    assert!(stderr(&second).contains(&said), "{}", stderr(&second));
+    assert!(!stderr(&second).contains("of 16 frames"));
+    first.signal(libc::SIGKILL);
+    first.stderr.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(first.child.wait().unwrap().code(), None);
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    assert!(!out.join(".sideband.lock").exists());
 }
 
 #[test]

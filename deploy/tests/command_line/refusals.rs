@@ -259,6 +259,74 @@ fn files_of_ones_own_with_the_names_of_results_are_refused_by_name() {
     assert_eq!(names(&out), ["phase.npy"]);
 }
 
+/// Any `result.json` once made a folder that of a run, and its files were overwritten.
+#[test]
+fn an_account_that_is_not_ours_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    std::fs::create_dir(&out).unwrap();
+    let mine = [("result.json", r#"{"mine": 1}"#), ("phase.npy", "mine")];
+    for (name, text) in mine {
+        std::fs::write(out.join(name), text).unwrap();
+    }
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 1);
+    let said = format!("{}: was not written by sideband", out.join("result.json").display());
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    for (name, text) in mine {
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), text);
+    }
+    assert_eq!(names(&out).len(), 2);
+}
+
+/// It was noticed after everything was computed, when the older result was gone and the new one went too.
+#[test]
+fn what_no_result_can_replace_is_refused_before_anything_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    std::fs::create_dir(out.join("mean_phase.tiff")).unwrap();
+    let (files, account) = (names(&out), std::fs::read(out.join("result.json")).unwrap());
+    let output = run_tiny(&master, &out, &[]);
+    assert_eq!(code(&output), 1);
+    let said = format!("{}: is not a regular file", out.join("mean_phase.tiff").display());
+    assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("of 16 frames"), "{}", stderr(&output));
+    assert_eq!((names(&out), std::fs::read(out.join("result.json")).unwrap()), (files, account));
+}
+
+/// The last resorts of a result that may not replace a complete one.
+#[test]
+fn what_could_be_computed_goes_to_the_current_or_the_temporary_directory_when_all_else_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let master = simulated(dir.path());
+    let out = dir.path().join("result");
+    assert_eq!(code(&run_tiny(&master, &out, &[])), 0);
+    for taken in [dir.path().join("result-partial"), out.join("partial")] {
+        std::fs::write(taken, "no folder").unwrap();
+    }
+    let failing = |current: &Path| {
+        let mut args = TINY_OPTICS;
+        args[3] = "0.002";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sideband"));
+        command.args(["run", &master, "--out", out.to_str().unwrap()]).args(args);
+        command.current_dir(current).env("TMPDIR", dir.path().join("temporary")).output().unwrap()
+    };
+    for folder in ["current", "temporary"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    for (current, expected) in [(dir.path().join("current"), "current"), ("/proc".into(), "temporary")] {
+        let output = failing(&current);
+        assert_eq!(code(&output), 1);
+        let place = dir.path().join(expected).join("sideband-partial-");
+        let said = format!("what could be computed is in {}", place.display());
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(dir.path().join(expected)).unwrap().count(), 1);
+    }
+}
+
 /// A run that is killed while it writes cannot take its unfinished files away.
 #[test]
 fn unfinished_files_of_a_run_that_was_killed_go_with_the_next_run() {
