@@ -12,10 +12,10 @@ use kernels::types::{CountType, DetectorShape, Kilovolts};
 
 use super::program::{Array, TINY_OPTICS, code, result, run_tiny, simulated, stderr};
 
-const SCAN: usize = 256;
+const SCAN: usize = 384;
 const DETECTOR: DetectorShape = DetectorShape { rows: 192, cols: 192 };
 
-/// An acquisition that takes one thread seconds to read: 256 x 256 positions, a disk of single counts, made once.
+/// An acquisition that takes one thread seconds to read: 384 x 384 positions, a disk of single counts, made once.
 fn long_acquisition() -> &'static Path {
     static SET: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_dir, master) = SET.get_or_init(|| {
@@ -80,7 +80,7 @@ impl Running {
 
     fn run_by(command: &mut Command, out: &Path) -> Self {
         let optics =
-            ["--semi-angle-mrad=25", "--scan-step-nm=0.02", "--rotation-deg=0", "--scan-shape=256x256"];
+            ["--semi-angle-mrad=25", "--scan-step-nm=0.02", "--rotation-deg=0", "--scan-shape=384x384"];
         let place = ["run", long_acquisition().to_str().unwrap(), "--out", out.to_str().unwrap()];
         Self::started(command, &[&place[..], &optics, &["--threads=1"]].concat())
     }
@@ -121,7 +121,7 @@ impl Running {
 fn ctrl_c_in_the_middle_of_a_run_saves_what_has_come_and_names_it_partial() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = Running::run(dir.path());
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.ctrl_c();
     let (code, stdout) = run.end();
     assert_eq!(code, 130, "{stdout}");
@@ -130,8 +130,10 @@ fn ctrl_c_in_the_middle_of_a_run_saves_what_has_come_and_names_it_partial() {
     let frames = &report["frames"];
     let number = |key: &str| frames[key].as_u64().unwrap();
     let (received, missing) = (number("received"), number("missing"));
-    assert!(received > 0 && missing > 0 && received + missing == 65536, "{frames}");
-    assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames, {missing} missing")));
+    assert!(received > 0 && missing > 0 && received + missing == 147456, "{frames}");
+    assert!(
+        stdout.contains(&format!("PARTIAL, interrupted: {received} of 147456 frames, {missing} missing"))
+    );
     let gap = &frames["gaps"][0];
     assert!(gap["reason"].as_str().unwrap().starts_with("interrupted by SIGINT (Ctrl-C)"), "{gap}");
     assert_eq!((gap["first"].as_u64(), gap["count"].as_u64()), (Some(received), Some(missing)), "{gap}");
@@ -147,7 +149,7 @@ fn other_signals_that_ask_for_an_end_save_as_ctrl_c_does_and_may_come_twice() {
     for (signal, expected) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
         let dir = tempfile::tempdir().unwrap();
         let mut run = Running::run(dir.path());
-        run.wait_for("of 65536 frames");
+        run.wait_for("of 147456 frames");
         run.signal(signal);
         run.wait_for("stopping in good order");
         run.signal(signal);
@@ -159,7 +161,7 @@ fn other_signals_that_ask_for_an_end_save_as_ctrl_c_does_and_may_come_twice() {
         let name = if signal == libc::SIGTERM { "SIGTERM" } else { "SIGHUP" };
         let gap = &report["frames"]["gaps"][0];
         assert!(gap["reason"].as_str().unwrap().starts_with(&format!("interrupted by {name} ")), "{gap}");
-        assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 65536 frames")), "{stdout}");
+        assert!(stdout.contains(&format!("PARTIAL, interrupted: {received} of 147456 frames")), "{stdout}");
         assert!(dir.path().join("phase.png").is_file());
     }
 }
@@ -172,7 +174,7 @@ fn a_terminal_that_takes_no_words_any_more_does_not_turn_an_interruption_into_a_
     let mut deaf = Command::new("sh");
     deaf.args(["-c", r#"exec "$0" "$@" >/dev/full"#, env!("CARGO_BIN_EXE_sideband")]);
     let mut run = Running::run_by(&mut deaf, dir.path());
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.signal(libc::SIGHUP);
     assert_eq!(run.end().0, 129);
     assert_eq!(result(dir.path())["interrupted"], true);
@@ -182,7 +184,7 @@ fn a_terminal_that_takes_no_words_any_more_does_not_turn_an_interruption_into_a_
 fn ctrl_c_after_a_sigterm_ends_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = Running::run(dir.path());
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.signal(libc::SIGTERM);
     run.wait_for("again Ctrl-C ends at once");
     run.ctrl_c();
@@ -218,7 +220,7 @@ fn a_sigterm_ends_a_simulation_and_leaves_no_set() {
 fn a_second_ctrl_c_ends_at_once_and_leaves_nothing_that_looks_like_a_result() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = Running::run(dir.path());
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.ctrl_c();
     run.wait_for("again Ctrl-C ends at once");
     run.ctrl_c();
@@ -265,7 +267,7 @@ fn ctrl_c_of_a_run_into_a_complete_result_keeps_it_and_saves_beside_it() {
         std::fs::write(out.join(name), text).unwrap();
     }
     let mut run = Running::run(&out);
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.ctrl_c();
     run.wait_for("is kept, what had arrived is in");
     let (code, stdout) = run.end();
@@ -288,7 +290,7 @@ fn ctrl_c_saves_into_a_complete_result_when_nothing_can_be_made_beside_it() {
     let account = std::fs::read(out.join("result.json")).unwrap();
     std::fs::write(dir.path().join("result-partial"), "no folder").unwrap();
     let mut run = Running::run(&out);
-    run.wait_for("of 65536 frames");
+    run.wait_for("of 147456 frames");
     run.signal(libc::SIGTERM);
     run.wait_for(&format!("what had arrived is in {}", out.join("partial").display()));
     assert_eq!(run.end().0, 143);
@@ -302,7 +304,7 @@ fn a_second_run_into_a_folder_is_refused_at_its_start_while_the_first_is_at_work
     let dir = tempfile::tempdir().unwrap();
     let (master, out) = (simulated(dir.path()), dir.path().join("result"));
     let mut first = Running::run(&out);
-    first.wait_for("of 65536 frames");
+    first.wait_for("of 147456 frames");
     let second = run_tiny(&master, &out, &[]);
     assert_eq!(code(&second), 1);
     let said = format!("{}: another run is writing into this result folder", out.display());
