@@ -1,6 +1,7 @@
 //! Ctrl-C and its like at the built program: an end in good order, and at once when it comes twice.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -64,6 +65,14 @@ impl Running {
     }
 
     fn started(command: &mut Command, args: &[&str]) -> Self {
+        // whoever runs the tests may ignore SIGHUP, as nohup does, and a child inherits it
+        // SAFETY: between fork and exec nothing but signal(2), which may be called there.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let mut child = command
             .args(args)
             .stdout(Stdio::piped())
