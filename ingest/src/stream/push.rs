@@ -79,7 +79,7 @@ impl PushSocket {
     pub fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
             // whoever is not a PULL socket is let go
-            if let Ok(stream) = shake_hands(stream) {
+            if let Ok(stream) = shake_hands(stream, self.patience) {
                 self.readers.push(stream);
             }
         }
@@ -99,10 +99,8 @@ impl PushSocket {
             }
             if let Some(turn) = self.next.checked_rem(self.readers.len()) {
                 self.next = turn + 1;
-                let written = messages.iter().try_for_each(|message| {
-                    write_within(&mut self.readers[turn], &message.bytes, self.patience)
-                });
-                match written {
+                let reader = &mut self.readers[turn];
+                match messages.iter().try_for_each(|message| reader.write_all(&message.bytes)) {
                     Ok(()) => return Sent::Yes,
                     Err(_) => {
                         // it may have part of a message: the connection is of no more use
@@ -124,14 +122,11 @@ impl PushSocket {
     }
 }
 
-fn write_within(stream: &mut TcpStream, bytes: &[u8], patience: Duration) -> io::Result<()> {
-    stream.set_write_timeout(Some(patience.max(Duration::from_millis(1))))?;
-    stream.write_all(bytes)
-}
-
-fn shake_hands(mut stream: TcpStream) -> io::Result<TcpStream> {
+/// Makes a connection that of a reader, which may keep a write waiting for as long as `patience`.
+fn shake_hands(mut stream: TcpStream, patience: Duration) -> io::Result<TcpStream> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(patience.max(Duration::from_millis(1))))?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.write_all(&zmtp::GREETING)?;
     let mut greeting = [0; 64];
