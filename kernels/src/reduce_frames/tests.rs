@@ -19,6 +19,16 @@ fn counts<T: IntoCountBuffer>(len: usize, one_in: u64, largest: u64, seed: u64) 
         .collect()
 }
 
+/// The frames as a detector writes them.
+fn compressed<T: IntoCountBuffer>(frames: &[Vec<T>]) -> Vec<Vec<u8>> {
+    let compress = |frame: &Vec<T>| {
+        let mut bytes = Vec::new();
+        encode_bslz4(frame, &mut bytes);
+        bytes
+    };
+    frames.iter().map(compress).collect()
+}
+
 /// What the encoder makes of a batch that is put at position 3.
 fn encoded<B: Batch>(device: &B::Device, mut batch: B) -> EncodedInterval {
     let shape = batch.shape();
@@ -37,14 +47,7 @@ fn reduced_frames_encode_to_the_same_bytes<D: ReduceFrames, T: IntoCountBuffer>(
             .zip(kinds)
             .map(|(seed, (one_in, largest))| counts(detector.pixels(), one_in, largest, seed))
             .collect();
-        let compressed: Vec<Vec<u8>> = frames
-            .iter()
-            .map(|frame| {
-                let mut bytes = Vec::new();
-                encode_bslz4(frame, &mut bytes);
-                bytes
-            })
-            .collect();
+        let compressed = compressed(&frames);
         let raw: Vec<&[u8]> = frames.iter().map(|frame| bytemuck::cast_slice(frame)).collect();
         let shape = BatchShape { frames: frames.len(), detector };
         let dense = FrameBatch { first: 0, shape, counts: T::wrap(device.upload(&frames.concat()).unwrap()) };
@@ -118,14 +121,7 @@ fn frames_of_planes_alone_encode_to_the_same_bytes<D: ReduceFrames, T: IntoCount
                 counts
             })
             .collect();
-        let compressed: Vec<Vec<u8>> = frames
-            .iter()
-            .map(|frame| {
-                let mut bytes = Vec::new();
-                encode_bslz4(frame, &mut bytes);
-                bytes
-            })
-            .collect();
+        let compressed = compressed(&frames);
         let bytes: Vec<&[u8]> = compressed.iter().map(Vec::as_slice).collect();
         let shape = BatchShape { frames: frames.len(), detector };
         let dense = FrameBatch { first: 0, shape, counts: T::wrap(device.upload(&frames.concat()).unwrap()) };
