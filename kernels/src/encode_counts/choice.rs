@@ -145,8 +145,20 @@ fn search_nearest(events: u64, samples: u64) -> usize {
     static SHARES: LazyLock<[f64; SPARSE_TABLES]> = LazyLock::new(|| {
         std::array::from_fn(|index| 1.0 - 1.0 / crate::count_code::numbers::exp(sparse_rate(index)))
     });
+    // for shares by exponent and three bits of mantissa, 2^-32 to 1: the first table that is not below all of them
+    const FIRST_KEY: usize = (1023 - 32) << 3;
+    let key = |share: f64| (share.to_bits() >> 49) as usize;
+    static FIRST: LazyLock<[u8; 32 << 3]> = LazyLock::new(|| {
+        std::array::from_fn(|index| {
+            let least = f64::from_bits(((FIRST_KEY + index) as u64) << 49);
+            SHARES.partition_point(|&table| table < least).min(SPARSE_TABLES - 1) as u8
+        })
+    });
     let share = events as f64 / samples as f64;
-    let above = SHARES.partition_point(|&table| table < share).min(SPARSE_TABLES - 1);
+    let mut above = FIRST[key(share).clamp(FIRST_KEY, FIRST_KEY + FIRST.len() - 1) - FIRST_KEY].into();
+    while above < SPARSE_TABLES - 1 && SHARES[above] < share {
+        above += 1;
+    }
     if above > 0 && share * share < SHARES[above] * SHARES[above - 1] { above - 1 } else { above }
 }
 
@@ -175,4 +187,29 @@ fn wide_model(stats: &Stats, mean: f64) -> (Model, f64) {
     // log2(sigma sqrt(2 pi)) + (variance / sigma^2) log2(e) / 2
     let bits = log2(used) + 1.325_748_064_736_159 + 0.721_347_520_444_481_7 * variance / (used * used);
     (Model::Wide { centre: (mean + 0.5) as u32, shift, table }, samples * bits + 40.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_sparse_table_is_the_one_a_plain_search_finds() {
+        let shares: Vec<f64> = (0..SPARSE_TABLES)
+            .map(|index| 1.0 - 1.0 / crate::count_code::numbers::exp(sparse_rate(index)))
+            .collect();
+        let samples = [1, 7, 64, 1000, 1024, 5 * 1024, (GROUP_PIXELS * INTERVAL) as u64];
+        for samples in samples {
+            for events in (1..=samples).step_by(1 + samples as usize / 3000) {
+                let share = events as f64 / samples as f64;
+                let above = shares.partition_point(|&table| table < share).min(SPARSE_TABLES - 1);
+                let lower = above > 0 && share * share < shares[above] * shares[above - 1];
+                assert_eq!(
+                    search_nearest(events, samples),
+                    above - usize::from(lower),
+                    "{events} of {samples}"
+                );
+            }
+        }
+    }
 }
