@@ -20,6 +20,7 @@ mod images;
 mod ledger;
 mod memory;
 mod prepare;
+mod subject;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,19 +28,22 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use encoder::{EncodeCounters, EncodeStage};
 use ingest::counters::IngestCounters;
 use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
+use ingest::raw::RawBatch;
 use ingest::sequence::SequenceStage;
 use ingest::source::FileSource;
 use kernels::Cpu;
 use kernels::reduce_frames::{ReduceFrames, ReducedBatch};
-use kernels::types::{DetectorShape, Gap};
+use kernels::types::{DetectorShape, Gap, Item};
 use resident::{AppendStage, Event, Resident};
 use ssb::{LiveResult, LiveSsb, SsbDevice};
 
+use crate::open::open;
+use crate::optics::ResolvedOptics;
 use crate::output::{Image, Quantity};
 use crate::progress::{Progress, Voice};
 use crate::report::{Outcome, RunReport, folders_for, prepare_folder, write_results};
@@ -47,6 +51,7 @@ use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 use ledger::Ledger;
 use prepare::Prepared;
+pub use subject::Subject;
 
 /// Batches on their way between two stages.
 const BATCHES_BETWEEN: usize = 4;
@@ -72,11 +77,24 @@ pub struct Filled {
 /// in the report.
 pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
     start_threads(request.threads)?;
-    run_on(Cpu, &request)
+    let opening = Instant::now();
+    let (set, optics) = open(&request)?;
+    let subject = Subject::of_files(&set, &request.master);
+    let source = file_source(&set, &request.stop);
+    run_source(Cpu, &request, (subject, optics, opening), source, |_| ()).map(|finished| finished.report)
+}
+
+/// The frames of a file set, as a source.
+fn file_source(
+    set: &FileSet,
+    stop: &StopFlag,
+) -> impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + use<> {
+    let (runs, stop) = (set.runs(), stop.flag());
+    move |raw, counters| FileSource::new(runs, 2, stop).counting(counters).run(raw)
 }
 
 /// Starts rayon's global threads, on which stages compute; they can be chosen once in the life of a program.
-fn start_threads(asked: Option<usize>) -> anyhow::Result<()> {
+pub(crate) fn start_threads(asked: Option<usize>) -> anyhow::Result<()> {
     check_threads(asked)?;
     static CHOSEN: Mutex<Option<usize>> = Mutex::new(None);
     let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,18 +126,53 @@ fn start_threads(asked: Option<usize>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The run in its four parts: what has to be known, the way of the data, the images, the account.
-fn run_on<D>(device: D, request: &RunRequest) -> anyhow::Result<RunReport>
+/// An acquisition on its way, for whoever wants to look at it meanwhile.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// What has been kept so far.
+    pub resident: Arc<Resident>,
+    /// What ingest has counted so far.
+    pub counters: Arc<IngestCounters>,
+    /// The microscope, before the bright field is measured.
+    pub optics: ResolvedOptics,
+    /// The detector's own mask, 0 is good, `[det_row][det_col]`.
+    pub pixel_mask: Vec<u32>,
+}
+
+/// What has become of an acquisition.
+#[derive(Debug)]
+pub struct Finished {
+    /// The account, as it was written.
+    pub report: RunReport,
+    /// The images, as they were written.
+    pub images: Vec<Image>,
+    /// The bright field and the reconstruction; none where there is no phase.
+    pub live: Option<LiveResult>,
+}
+
+/// The run in its four parts: what has to be known, the way of the data, the images, the account. `what` is the acquisition,
+/// its optics, and when it was asked for; `source` sends its frames; `started` is told when the stages are at work.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_source<D>(
+    device: D,
+    request: &RunRequest,
+    what: (Subject, ResolvedOptics, Instant),
+    source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
+    started: impl FnOnce(Running),
+) -> anyhow::Result<Finished>
 where
     D: ReduceFrames + SsbDevice,
 {
-    let (prepared, _made) = Prepared::open(request)?;
-    let streamed = stream(device.clone(), request, &prepared)?;
+    let (subject, optics, opening) = what;
+    let (prepared, _made) = Prepared::new(request, subject, optics, opening)?;
+    let streamed = stream(device.clone(), request, &prepared, source, started)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
-    let detector = prepared.set.detector;
-    let (images, mut report) = account::settle(device.name(), request, prepared, streamed)?;
+    let detector = prepared.subject.detector;
+    let (images, mut report, live) = account::settle(device.name(), request, prepared, streamed)?;
     let has_phase = images.iter().any(|image| image.quantity() == Quantity::Phase);
     let outcome = match (report.interrupted, has_phase) {
         (true, _) => Outcome::Interrupted,
@@ -127,7 +180,7 @@ where
         (false, false) => Outcome::NoPhase,
     };
     save(request, outcome, &images, &mut report, detector)?;
-    Ok(report)
+    Ok(Finished { report, images, live })
 }
 
 /// Writes the results to the first place that takes them.
@@ -188,28 +241,40 @@ struct Streamed {
 }
 
 /// Sends an acquisition through every stage, up to the reconstruction, while telling the progress.
-fn stream<D>(device: D, request: &RunRequest, prepared: &Prepared) -> anyhow::Result<Streamed>
+fn stream<D>(
+    device: D,
+    request: &RunRequest,
+    prepared: &Prepared,
+    source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
+    started: impl FnOnce(Running),
+) -> anyhow::Result<Streamed>
 where
     D: ReduceFrames + SsbDevice,
 {
-    let Prepared { set, resident, .. } = prepared;
+    let Prepared { subject, resident, .. } = prepared;
+    let frames = subject.frames_expected;
     let live = LiveSsb::new(device.clone(), prepared.live_settings(request));
-    let progress = Progress::new(set.frames_expected, Voice::for_stderr(request.quiet));
+    let progress = Progress::new(frames, Voice::for_stderr(request.quiet));
     for note in &prepared.notes {
         progress.note(note);
     }
     std::thread::scope(|scope| {
         let (results, results_in) = bounded(1);
         let live_ssb = move |events| live.run(events, results);
-        let stages = start_stages(scope, device, set, resident, &request.stop, live_ssb)?;
+        let stages = start_stages(scope, device, source, frames, resident, live_ssb)?;
+        started(Running {
+            resident: resident.clone(),
+            counters: stages.counters.clone(),
+            optics: prepared.optics.clone(),
+            pixel_mask: prepared.pixel_mask.clone(),
+        });
         let watched = watch(&results_in, &stages.counters, &progress);
         let (filled, live) = stages.finish();
         progress.finish();
         let live = live
             .map_err(anyhow::Error::from)
             .and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
-        let filled = filled
-            .map_err(|error| memory::explained(error, request.memory_budget_bytes, set.frames_expected))?;
+        let filled = filled.map_err(|error| memory::explained(error, request.memory_budget_bytes, frames))?;
         Ok(Streamed { filled, live })
     })
 }
@@ -224,7 +289,8 @@ where
 {
     std::thread::scope(|scope| {
         let drain = |events: Receiver<Event>| events.iter().for_each(drop);
-        start_stages(scope, device, set, resident, stop, drain)?.finish().0
+        let source = file_source(set, stop);
+        start_stages(scope, device, source, set.frames_expected, resident, drain)?.finish().0
     })
 }
 
@@ -243,9 +309,9 @@ struct Stages<'scope, E> {
 fn start_stages<'scope, D, E: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     device: D,
-    set: &FileSet,
+    source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send + 'scope,
+    frames_expected: u64,
     resident: &Arc<Resident>,
-    stop: &StopFlag,
     consumer: impl FnOnce(Receiver<Event>) -> E + Send + 'scope,
 ) -> anyhow::Result<Stages<'scope, E>>
 where
@@ -259,14 +325,13 @@ where
     let (entered, entered_in) = bounded(1);
     let (blocks, blocks_in) = bounded(BATCHES_BETWEEN);
     // Events hold only a pointer to the resident; a consumer that lags must not hold up the encoder.
-    let (events, events_in) = bounded(set.frames_expected.min(1 << 16) as usize + 8);
+    let (events, events_in) = bounded(frames_expected.min(1 << 16) as usize + 8);
 
-    let source = FileSource::new(set.runs(), 2, stop.flag()).counting(counters.clone());
-    let sequence = SequenceStage::new(set.frames_expected, counters.clone());
+    let sequence = SequenceStage::new(frames_expected, counters.clone());
     let (spent, spent_in) = bounded(BATCHES_BETWEEN);
     let decode = DecodeStage::<ReducedBatch<D>>::new(device.clone(), counters.clone()).reusing(spent_in);
-    let book = ledger.clone();
-    let encode = EncodeStage::new(device).with_positions(set.frames_expected).returning(spent);
+    let (book, source_counters) = (ledger.clone(), counters.clone());
+    let encode = EncodeStage::new(device).with_positions(frames_expected).returning(spent);
     let encode_counters = encode.counters();
     let append = AppendStage::new(resident.clone());
 
@@ -275,7 +340,7 @@ where
     let started = Instant::now();
     let to_encode = [
         named("ingest-source").spawn_scoped(scope, move || {
-            source.run(raw);
+            source(raw, source_counters);
             Ok(())
         }),
         named("ingest-sequence").spawn_scoped(scope, move || {

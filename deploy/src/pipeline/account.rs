@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use ingest::dectris::FileSet;
 use kernels::types::{Gap, GapReason, Pixels};
 use ssb::LiveResult;
 
@@ -13,8 +12,7 @@ use crate::doctor::peak_memory_bytes;
 use crate::optics::MeasuredBrightField;
 use crate::output::Image;
 use crate::report::{
-    AcquiredWith, BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status,
-    command_line, utc,
+    BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status, command_line, utc,
 };
 use crate::request::RunRequest;
 
@@ -24,10 +22,10 @@ pub(super) fn settle(
     request: &RunRequest,
     prepared: Prepared,
     streamed: Streamed,
-) -> anyhow::Result<(Vec<Image>, RunReport)> {
-    let Prepared { set, mut optics, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
+) -> anyhow::Result<(Vec<Image>, RunReport, Option<LiveResult>)> {
+    let Prepared { subject, mut optics, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
     let Streamed { filled, live } = streamed;
-    let mut warnings = problems(&set);
+    let mut warnings = subject.problems;
     warnings.extend(corrupt(&filled.gaps));
     let live = live.map_err(|error| warnings.push(format!("no phase image: {error:#}"))).ok();
     if let Some(live) = &live {
@@ -44,7 +42,7 @@ pub(super) fn settle(
     warnings.extend(empty.map(|(name, mask)| format!("{name} is all 0: no pixel is in it ({})", mask.rule)));
 
     let totals = snapshot.totals();
-    let missing = set.frames_expected.saturating_sub(totals.frames);
+    let missing = subject.frames_expected.saturating_sub(totals.frames);
     let has_phase = live.as_ref().is_some_and(|live| live.reconstruction.has_phase());
     let notes = optics.notes.clone();
     let report = RunReport {
@@ -54,9 +52,9 @@ pub(super) fn settle(
         status: if missing > 0 || !has_phase { Status::Partial } else { Status::Complete },
         interrupted: missing > 0 && request.stop.is_raised(),
         device,
-        input: input(request, &set, &filled),
+        input: Input { compressed_bytes: filled.counters.bytes.get(), ..subject.input },
         frames: Frames {
-            expected: set.frames_expected,
+            expected: subject.frames_expected,
             received: totals.frames,
             missing,
             gaps: gaps(&filled.gaps, request),
@@ -67,7 +65,7 @@ pub(super) fn settle(
         masks: found.masks,
         encoded: Some(Encoded {
             bytes: totals.held_bytes,
-            dense_bytes: totals.frames * (set.detector.pixels() * set.count_type.bytes()) as u64,
+            dense_bytes: totals.frames * (subject.detector.pixels() * subject.count_type.bytes()) as u64,
             spectra_bytes: live.as_ref().map_or(0, |live| live.spectra_bytes),
             peak_memory_bytes: peak_memory_bytes(),
         }),
@@ -77,25 +75,7 @@ pub(super) fn settle(
         notes,
         folder: std::path::PathBuf::new(),
     };
-    Ok((found.images, report))
-}
-
-fn input(request: &RunRequest, set: &FileSet, filled: &Filled) -> Input {
-    let data_files = set.files.iter().filter(|file| file.frames_present() > 0).map(|file| file.path.clone());
-    let side_cars = set.side_cars.iter().filter(|file| file.problem.is_none()).map(|file| file.path.clone());
-    let said = &set.metadata;
-    Input {
-        master: request.master.clone(),
-        // The folder one is in can be gone.
-        master_absolute: std::path::absolute(&request.master).unwrap_or_else(|_| request.master.clone()),
-        acquisition: AcquiredWith {
-            detector: said.description.clone(),
-            serial: said.serial.clone(),
-            date: said.date.clone(),
-        },
-        files: data_files.chain(side_cars).collect(),
-        compressed_bytes: filled.counters.bytes.get(),
-    }
+    Ok((found.images, report, live))
 }
 
 fn measured(live: &LiveResult) -> MeasuredBrightField {
@@ -104,18 +84,6 @@ fn measured(live: &LiveResult) -> MeasuredBrightField {
         radius: live.bright_field.radius,
         sampling: live.bright_field.sampling,
     }
-}
-
-/// What is wrong with the files, one sentence each.
-fn problems(set: &FileSet) -> Vec<String> {
-    let files = set.files.iter().filter_map(|file| Some((&file.path, file.problem.as_ref()?)));
-    let side_cars = set.side_cars.iter().filter_map(|file| Some((&file.path, file.problem.as_ref()?)));
-    let unreadable = set.metadata.unreadable.iter().map(|what| format!("cannot be read: {what}"));
-    files
-        .chain(side_cars)
-        .map(|(path, problem)| format!("{}: {problem}", path.display()))
-        .chain(unreadable)
-        .collect()
 }
 
 /// What did not come, an interruption named by what caused it.

@@ -4,21 +4,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
-use ingest::dectris::FileSet;
 use kernels::types::{Milliradians, Pixels};
 use resident::{Budget, Resident};
 use ssb::{LiveSettings, Moments, Options, Pins};
 
+use super::Subject;
 use super::memory::{Needs, fewest_pixels};
 use crate::doctor::MemoryReport;
-use crate::open::open;
 use crate::optics::{Resolved, ResolvedOptics};
 use crate::report::{ResultFolder, older_results, prepare_folder};
 use crate::request::RunRequest;
 
 /// An acquisition that is ready to be read.
 pub(super) struct Prepared {
-    pub(super) set: FileSet,
+    pub(super) subject: Subject,
     pub(super) optics: ResolvedOptics,
     /// The detector's own mask, 0 is good, `[det_row][det_col]`.
     pub(super) pixel_mask: Vec<u32>,
@@ -35,33 +34,38 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Opens the set, settles the optics, and makes the result folder, which goes again when nothing is written to it.
+    /// Makes room for an acquisition whose optics are settled, and the result folder, which goes again when nothing is
+    /// written to it. It was asked for at `opening`.
     ///
     /// # Errors
-    /// Those of [`open`]; a pixel mask of another detector; a run the free memory does not suffice for; a result folder
-    /// that cannot be written to.
-    pub(super) fn open(request: &RunRequest) -> anyhow::Result<(Self, ResultFolder)> {
-        let (started, opening) = (SystemTime::now(), Instant::now());
-        let (set, optics) = open(request)?;
-        let pixel_mask = pixel_mask(&set)?;
+    /// A pixel mask of another detector; a run the free memory does not suffice for; a result folder that cannot be
+    /// written to.
+    pub(super) fn new(
+        request: &RunRequest,
+        subject: Subject,
+        optics: ResolvedOptics,
+        opening: Instant,
+    ) -> anyhow::Result<(Self, ResultFolder)> {
+        let started = SystemTime::now() - opening.elapsed();
+        let pixel_mask = pixel_mask(&subject)?;
         let scan = optics.scan_shape.value;
         let needs = Needs {
             scan,
-            detector: set.detector,
-            compressed_bytes: set.compressed_bytes(),
-            fewest_pixels: fewest_pixels(&optics, set.detector),
+            detector: subject.detector,
+            compressed_bytes: subject.compressed_bytes,
+            fewest_pixels: fewest_pixels(&optics, subject.detector),
             asked_bytes: request.memory_budget_bytes,
             threads: rayon::current_num_threads() as u64,
         };
         let shares = needs.share(&MemoryReport::examine())?;
         let budget = Budget { bytes: shares.counts_bytes };
-        let resident = Arc::new(Resident::new(scan, set.detector, set.count_type, budget)?);
-        let folder = prepare_folder(&request.out, scan, set.detector)?;
+        let resident = Arc::new(Resident::new(scan, subject.detector, subject.count_type, budget)?);
+        let folder = prepare_folder(&request.out, scan, subject.detector)?;
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
         let elapsed = opening.elapsed();
         let spectra_bytes = shares.spectra_bytes;
-        Ok((Self { set, optics, pixel_mask, resident, spectra_bytes, notes, started, elapsed }, folder))
+        Ok((Self { subject, optics, pixel_mask, resident, spectra_bytes, notes, started, elapsed }, folder))
     }
 
     /// What the reconstruction is told.
@@ -88,17 +92,17 @@ impl Prepared {
 }
 
 /// The detector's own mask; all good where the file has none.
-fn pixel_mask(set: &FileSet) -> anyhow::Result<Vec<u32>> {
-    match &set.metadata.pixel_mask {
-        Some(([rows, cols], mask)) if [*rows, *cols] == [set.detector.rows, set.detector.cols] => {
+fn pixel_mask(subject: &Subject) -> anyhow::Result<Vec<u32>> {
+    match &subject.pixel_mask {
+        Some(([rows, cols], mask)) if [*rows, *cols] == [subject.detector.rows, subject.detector.cols] => {
             Ok(mask.clone())
         }
         Some(([rows, cols], _)) => {
-            let detector = set.detector;
+            let detector = subject.detector;
             Err(anyhow!(
                 "the pixel mask is {rows}x{cols}, the frames are {detector}: these do not belong together"
             ))
         }
-        None => Ok(vec![0; set.detector.pixels()]),
+        None => Ok(vec![0; subject.detector.pixels()]),
     }
 }
