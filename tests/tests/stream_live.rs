@@ -90,7 +90,7 @@ fn over_the_wire(set: &FileSet, version: Version, keep: fn(u64) -> bool) -> (Arc
         let append = AppendStage::new(resident.clone());
         let appending = scope.spawn(move || append.run(blocks_in, events).unwrap());
         scope.spawn(move || events_in.iter().for_each(drop));
-        let announced = source.next_series().unwrap();
+        let announced = source.next_series(|_| ()).unwrap();
         assert_eq!(announced.num_images, Some(set.frames_expected));
         let end = source.read_series(SeriesSettings::new(set.frames_expected), &raw).unwrap();
         drop(raw);

@@ -107,6 +107,15 @@ impl OwnedKey {
     }
 }
 
+/// Adds a series to those that are over; the oldest are forgotten.
+pub(super) fn remember(over: &mut Vec<OwnedKey>, key: OwnedKey) {
+    /// Series that are remembered: what is on the wire is never older.
+    const REMEMBERED: usize = 16;
+    over.push(key);
+    let surplus = over.len().saturating_sub(REMEMBERED);
+    over.drain(..surplus);
+}
+
 /// Reads one series.
 #[derive(Debug)]
 pub struct SeriesReader {
@@ -180,7 +189,7 @@ impl SeriesReader {
         match &self.key {
             None if matches!(message, Message::End(_)) => {
                 // the end of a series of which nothing else was seen
-                self.over.push(OwnedKey::of(series));
+                remember(&mut self.over, OwnedKey::of(series));
                 self.counts.stale += 1;
                 return None;
             }
@@ -220,11 +229,9 @@ impl SeriesReader {
 
     /// Series that are over once this one is.
     pub fn into_over(mut self) -> Vec<OwnedKey> {
-        /// Series that are remembered: what is on the wire is never older.
-        const REMEMBERED: usize = 16;
-        self.over.extend(self.key);
-        let surplus = self.over.len().saturating_sub(REMEMBERED);
-        self.over.drain(..surplus);
+        if let Some(key) = self.key {
+            remember(&mut self.over, key);
+        }
         self.over
     }
 

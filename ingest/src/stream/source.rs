@@ -1,6 +1,6 @@
 //! The source of a live acquisition: series after series out of the slabs that were received.
 //!
-//! [`StreamSource::next_series`] waits for a series to begin and tells what is known of it;
+//! [`StreamSource::next_series`] waits for the first image of a series and tells what is known of it;
 //! [`StreamSource::read_series`] sends its frames, in order, and returns when it is over.
 
 use std::sync::Arc;
@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender};
+use kernels::bslz4_decode::decode_frame;
 use kernels::types::{CountType, DetectorShape, Item};
 
-use super::message::{Message, MessageError, parse};
+use super::message::{Message, MessageError, SeriesKey, Start, parse};
 use super::receive::Received;
-use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings};
+use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings, remember};
 use super::slab::Slab;
 use crate::counters::Counter;
 use crate::raw::RawBatch;
@@ -33,6 +34,61 @@ pub struct Announced {
     pub count_type: Option<CountType>,
     /// Energy of the electrons, eV.
     pub incident_energy_ev: Option<f64>,
+    /// The detector's own words about itself.
+    pub description: Option<String>,
+    /// Its serial number.
+    pub serial_number: Option<String>,
+    /// The detector's own mask of the shape of an image, 0 is good; where the start brought one that can be read.
+    pub pixel_mask: Option<Vec<u32>>,
+}
+
+impl Announced {
+    /// What a start says.
+    fn by_start(start: &Start<'_>) -> Self {
+        Self {
+            key: OwnedKey::of(start.series),
+            num_images: start.num_images,
+            detector: start.detector,
+            count_type: None,
+            incident_energy_ev: start.incident_energy_ev,
+            description: start.description.map(str::to_owned),
+            serial_number: start.serial_number.map(str::to_owned),
+            pixel_mask: pixel_mask(start),
+        }
+    }
+
+    /// A series whose start was missed.
+    fn by_image(key: SeriesKey<'_>) -> Self {
+        Self {
+            key: OwnedKey::of(key),
+            num_images: None,
+            detector: None,
+            count_type: None,
+            incident_energy_ev: None,
+            description: None,
+            serial_number: None,
+            pixel_mask: None,
+        }
+    }
+}
+
+/// The mask of a start, decoded.
+fn pixel_mask(start: &Start<'_>) -> Option<Vec<u32>> {
+    /// Pixels of the largest detector there is, and some.
+    const MOST_PIXELS: usize = 1 << 26;
+    let packed = start.pixel_mask?;
+    let pixels =
+        start.detector?.rows.checked_mul(start.detector?.cols).filter(|&pixels| pixels <= MOST_PIXELS)?;
+    let mut mask = vec![0; pixels];
+    match decode_frame(packed.encoding, packed.bytes, &mut mask) {
+        Ok(()) => Some(mask),
+        Err(error) => {
+            tracing::warn!(
+                "the pixel mask of the stream cannot be read, every pixel counts as good: {error}"
+            );
+            None
+        }
+    }
 }
 
 /// How a series ended, and what came of it.
@@ -73,46 +129,43 @@ impl StreamSource {
         self.last_error.as_ref()
     }
 
-    /// Waits for a series to begin, by its start or, where that was missed, by one of its images. Nothing of it is taken.
-    /// Nothing comes back once the stop flag is raised or the receiver is gone.
-    pub fn next_series(&mut self) -> Option<Announced> {
+    /// Waits for the first image of a series, which is not taken; what its start said is in the answer where it was heard.
+    /// Calls `heard` with each start: the detector is armed, no image has come. Nothing comes back once the stop flag is
+    /// raised or the receiver is gone.
+    pub fn next_series(&mut self, mut heard: impl FnMut(&Announced)) -> Option<Announced> {
+        let mut begun: Option<Announced> = None;
         loop {
+            let mut over = std::mem::take(&mut self.over);
             let mut announced = None;
-            let over = self.over.clone();
             let more = self.for_each_message(|message| {
                 let series = message.series();
-                if over.iter().any(|over| over.is(series)) || matches!(message, Message::End(_)) {
+                if over.iter().any(|over| over.is(series)) {
                     return Taken::Yes;
                 }
-                let mut begun = Announced {
-                    key: OwnedKey::of(series),
-                    num_images: None,
-                    detector: None,
-                    count_type: None,
-                    incident_energy_ev: None,
-                };
                 match message {
-                    Message::Start(start) => {
-                        begun.num_images = start.num_images;
-                        begun.detector = start.detector;
-                        begun.incident_energy_ev = start.incident_energy_ev;
+                    Message::Start(start) => heard(begun.insert(Announced::by_start(start))),
+                    Message::End(_) => {
+                        // ended before its first image: cancelled, or all lost
+                        begun.take_if(|begun| begun.key.is(series));
+                        remember(&mut over, OwnedKey::of(series));
                     }
                     Message::Image(image) => {
+                        let of_start = begun.take().filter(|begun| begun.key.is(series));
+                        let mut series = of_start.unwrap_or_else(|| Announced::by_image(series));
                         if let Some(channel) = image.channels().next() {
-                            begun.detector = Some(channel.detector);
-                            begun.count_type = Some(channel.count_type);
+                            series.detector = Some(channel.detector);
+                            series.count_type = Some(channel.count_type);
+                            series.pixel_mask.take_if(|mask| mask.len() != channel.detector.pixels());
                         }
+                        announced = Some(series);
+                        return Taken::No;
                     }
-                    Message::End(_) => {}
                 }
-                announced = Some(begun);
-                Taken::No
+                Taken::Yes
             });
-            if announced.is_some() {
+            self.over = over;
+            if announced.is_some() || !more {
                 return announced;
-            }
-            if !more {
-                return None;
             }
         }
     }

@@ -49,7 +49,7 @@ fn listen(
         });
         let series = (0..num_series)
             .map(|_| {
-                let announced = source.next_series().unwrap();
+                let announced = source.next_series(|_| ()).unwrap();
                 let num_frames = announced.num_images.unwrap_or(1000);
                 let (frames, frames_in) = bounded(1000);
                 let settings =
@@ -166,4 +166,33 @@ fn a_message_longer_than_a_slab_comes_through() {
     );
     let (_, came, _) = &series[0];
     assert_eq!(came[..3], [Some(bytes_of(6, 0)), Some(long), Some(bytes_of(6, 2))]);
+}
+
+#[test]
+fn a_series_that_was_armed_and_cancelled_is_heard_and_passed_over() {
+    let mut socket = PushSocket::bind("127.0.0.1:0", Duration::from_secs(5)).unwrap();
+    let settings = ReceiveSettings::new(socket.address().unwrap().to_string());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stage, received) = ReceiveStage::new(settings, Arc::default(), stop.clone());
+    let mut source = StreamSource::new(received, stop.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        scope.spawn(|| {
+            while socket.num_readers() == 0 {
+                socket.accept();
+            }
+            socket.send(&facts(7, 10).start(Version::V2));
+            socket.send(&facts(7, 10).end(Version::V2));
+            socket.send(&facts(8, 20).start(Version::V2));
+            // of the series before, overtaken by the end
+            socket.send(&facts(7, 10).image(Version::V2, 0, &bytes_of(7, 0)));
+            socket.send(&facts(8, 20).image(Version::V2, 3, &bytes_of(8, 3)));
+        });
+        let mut heard = Vec::new();
+        let announced = source.next_series(|armed| heard.push(armed.key.id)).unwrap();
+        assert_eq!(heard, [7, 8]);
+        assert_eq!((announced.key.id, announced.num_images), (8, Some(20)));
+        assert_eq!((announced.count_type, announced.incident_energy_ev), (Some(CountType::U16), None));
+        stop.store(true, Relaxed);
+    });
 }
