@@ -40,7 +40,7 @@ use kernels::Cpu;
 use kernels::reduce_frames::{ReduceFrames, ReducedBatch};
 use kernels::types::{DetectorShape, Gap, Item};
 use resident::{AppendStage, Event, Resident};
-use ssb::{LiveResult, LiveSsb, SsbDevice};
+use ssb::{LiveResult, LiveSettings, LiveSpectra, LiveSsb, Preview, SsbDevice};
 
 use crate::open::open;
 use crate::optics::ResolvedOptics;
@@ -81,7 +81,8 @@ pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
     let (set, optics) = open(&request)?;
     let subject = Subject::of_files(&set, &request.master);
     let source = file_source(&set, &request.stop);
-    run_source(Cpu, &request, (subject, optics, opening), source, |_| ()).map(|finished| finished.report)
+    let finished = run_source(Cpu, &request, (subject, optics, opening), source, Listener::default())?;
+    Ok(finished.report)
 }
 
 /// The frames of a file set, as a source.
@@ -139,19 +140,36 @@ pub struct Running {
     pub pixel_mask: Vec<u32>,
 }
 
+/// Who wants to see an acquisition while it comes.
+pub struct Listener<'a> {
+    /// Told when the stages are at work.
+    pub started: Box<dyn FnOnce(Running) + 'a>,
+    /// Takes phases of the rows so far.
+    pub previews: Option<Sender<Preview>>,
+}
+
+impl Default for Listener<'_> {
+    /// Nobody.
+    fn default() -> Self {
+        Self { started: Box::new(|_| ()), previews: None }
+    }
+}
+
 /// What has become of an acquisition.
 #[derive(Debug)]
-pub struct Finished {
+pub struct Finished<D: SsbDevice> {
     /// The account, as it was written.
     pub report: RunReport,
     /// The images, as they were written.
     pub images: Vec<Image>,
     /// The bright field and the reconstruction; none where there is no phase.
     pub live: Option<LiveResult>,
+    /// The spectra of the bright field, to reconstruct again by other optics.
+    pub spectra: Option<LiveSpectra<D>>,
 }
 
 /// The run in its four parts: what has to be known, the way of the data, the images, the account. `what` is the acquisition,
-/// its optics, and when it was asked for; `source` sends its frames; `started` is told when the stages are at work.
+/// its optics, and when it was asked for; `source` sends its frames.
 ///
 /// # Errors
 /// As [`run`].
@@ -160,14 +178,14 @@ pub fn run_source<D>(
     request: &RunRequest,
     what: (Subject, ResolvedOptics, Instant),
     source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
-    started: impl FnOnce(Running),
-) -> anyhow::Result<Finished>
+    listener: Listener<'_>,
+) -> anyhow::Result<Finished<D>>
 where
     D: ReduceFrames + SsbDevice,
 {
     let (subject, optics, opening) = what;
     let (prepared, _made) = Prepared::new(request, subject, optics, opening)?;
-    let streamed = stream(device.clone(), request, &prepared, source, started)?;
+    let (streamed, spectra) = stream(device.clone(), request, &prepared, source, listener)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
@@ -180,7 +198,7 @@ where
         (false, false) => Outcome::NoPhase,
     };
     save(request, outcome, &images, &mut report, detector)?;
-    Ok(Finished { report, images, live })
+    Ok(Finished { report, images, live, spectra })
 }
 
 /// Writes the results to the first place that takes them.
@@ -246,14 +264,15 @@ fn stream<D>(
     request: &RunRequest,
     prepared: &Prepared,
     source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
-    started: impl FnOnce(Running),
-) -> anyhow::Result<Streamed>
+    listener: Listener<'_>,
+) -> anyhow::Result<(Streamed, Option<LiveSpectra<D>>)>
 where
     D: ReduceFrames + SsbDevice,
 {
     let Prepared { subject, resident, .. } = prepared;
     let frames = subject.frames_expected;
-    let live = LiveSsb::new(device.clone(), prepared.live_settings(request));
+    let settings = LiveSettings { previews: listener.previews, ..prepared.live_settings(request) };
+    let live = LiveSsb::new(device.clone(), settings);
     let progress = Progress::new(frames, Voice::for_stderr(request.quiet));
     for note in &prepared.notes {
         progress.note(note);
@@ -262,7 +281,7 @@ where
         let (results, results_in) = bounded(1);
         let live_ssb = move |events| live.run(events, results);
         let stages = start_stages(scope, device, source, frames, resident, live_ssb)?;
-        started(Running {
+        (listener.started)(Running {
             resident: resident.clone(),
             counters: stages.counters.clone(),
             optics: prepared.optics.clone(),
@@ -271,11 +290,12 @@ where
         let watched = watch(&results_in, &stages.counters, &progress);
         let (filled, live) = stages.finish();
         progress.finish();
-        let live = live
-            .map_err(anyhow::Error::from)
-            .and_then(|()| watched.ok_or_else(|| anyhow!("the scan did not complete")));
+        let (live, spectra) = match live {
+            Ok(spectra) => (watched.ok_or_else(|| anyhow!("the scan did not complete")), spectra),
+            Err(error) => (Err(error.into()), None),
+        };
         let filled = filled.map_err(|error| memory::explained(error, request.memory_budget_bytes, frames))?;
-        Ok(Streamed { filled, live })
+        Ok((Streamed { filled, live }, spectra))
     })
 }
 

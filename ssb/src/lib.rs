@@ -54,7 +54,7 @@ mod warning;
 
 pub use bright_field::{BrightField, Pattern, Pins};
 pub use error::SsbError;
-pub use live::{LiveResult, LiveSettings, LiveSsb};
+pub use live::{LiveResult, LiveSettings, LiveSsb, Preview};
 pub use probe::probe_radius;
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;

@@ -10,7 +10,7 @@ use resident::{Event, Missing, Signal, Snapshot};
 
 use crate::bright_field::{BrightField, Pattern, Pins, bright_field, candidates};
 use crate::error::SsbError;
-use crate::reconstruct::{Options, Reconstruction, SsbDevice, reconstruct};
+use crate::reconstruct::{Moments, Options, Reconstruction, SsbDevice, reconstruct};
 use crate::spectra::LiveSpectra;
 
 /// How far beyond the bright field's first measured radius pixels are transformed early, so that the final bright field
@@ -19,6 +19,12 @@ const MARGIN: Pixels = Pixels(1.5);
 
 /// Scan positions whose pixel images are fetched together.
 const POSITIONS_AT_ONCE: usize = 2048;
+
+/// From the end of one preview to the next, at least.
+const PREVIEW_EVERY: Duration = Duration::from_millis(200);
+
+/// And at least so many times what it took: most of the time is for the rows.
+const PREVIEW_REST: u32 = 4;
 
 /// What the stage is told.
 #[derive(Clone, Debug)]
@@ -33,6 +39,19 @@ pub struct LiveSettings {
     pub options: Options,
     /// Most bytes the spectra may take.
     pub most_bytes: u64,
+    /// Where phases of the rows so far go while the scan comes; none are made where nobody takes them.
+    pub previews: Option<Sender<Preview>>,
+}
+
+/// The phase of the rows so far; what has not come counts as each pixel's mean.
+#[derive(Debug)]
+pub struct Preview {
+    /// The bright field over the frames so far.
+    pub bright_field: BrightField,
+    /// The images.
+    pub reconstruction: Reconstruction,
+    /// Scan rows that have come, from the first.
+    pub rows: usize,
 }
 
 /// A finished reconstruction and what it was made from.
@@ -55,6 +74,7 @@ pub struct LiveSsb<D: SsbDevice> {
     settings: LiveSettings,
     spectra: Option<LiveSpectra<D>>,
     rows_time: Duration,
+    next_preview: Option<Instant>,
     counts: Vec<u32>,
     row_counts: Vec<u32>,
 }
@@ -67,16 +87,22 @@ impl<D: SsbDevice> LiveSsb<D> {
             settings,
             spectra: None,
             rows_time: Duration::ZERO,
+            next_preview: None,
             counts: Vec::new(),
             row_counts: Vec::new(),
         }
     }
 
     /// Runs until the scan is complete, sends the result, and ends. Input that closes without completion ends it in order.
+    /// Returns the spectra, for who wants to reconstruct again by other optics.
     ///
     /// # Errors
     /// [`SsbError`] when there is no bright field, the spectra do not fit, or the device fails.
-    pub fn run(mut self, events: Receiver<Event>, results: Sender<LiveResult>) -> Result<(), SsbError> {
+    pub fn run(
+        mut self,
+        events: Receiver<Event>,
+        results: Sender<LiveResult>,
+    ) -> Result<Option<LiveSpectra<D>>, SsbError> {
         while let Ok(event) = events.recv() {
             let mut rows = Vec::new();
             let mut next = Some(event);
@@ -95,17 +121,40 @@ impl<D: SsbDevice> LiveSsb<D> {
                         let result = self.complete(&event.snapshot)?;
                         // A receiver that left does not want it.
                         let _ = results.send(result);
-                        return Ok(());
+                        return Ok(self.spectra);
                     }
                 }
                 let snapshot = event.snapshot;
                 next = events.try_recv().ok();
                 if next.is_none() {
                     self.add_rows(&snapshot, &std::mem::take(&mut rows))?;
+                    next = self.preview(&snapshot, &events);
                 }
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Reconstructs from the rows so far, where that is wanted and due; what cannot be yet is left to the end to say. Returns
+    /// an event that came meanwhile.
+    fn preview(&mut self, snapshot: &Snapshot, events: &Receiver<Event>) -> Option<Event> {
+        let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return None };
+        let start = Instant::now();
+        let rows = (0..spectra.scan().rows).take_while(|&row| spectra.has_row(row)).count();
+        if rows == 0 || previews.is_full() || self.next_preview.is_some_and(|next| start < next) {
+            return None;
+        }
+        if let Ok(mut field) = self.measure(snapshot) {
+            // a pixel that joined later has no spectra yet: the end has all
+            field.pixels.retain(|pixel| spectra.pixels().binary_search(pixel).is_ok());
+            let options = Options { moments: Moments::Skip, ..self.settings.options };
+            if let Ok(made) = reconstruct(spectra, &field, &self.settings.optics, &options) {
+                let _ = previews.try_send(Preview { bright_field: field, reconstruction: made, rows });
+            }
+        }
+        let took = start.elapsed();
+        self.next_preview = Some(Instant::now() + PREVIEW_EVERY.max(took * PREVIEW_REST));
+        events.try_recv().ok()
     }
 
     /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it.

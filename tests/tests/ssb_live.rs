@@ -90,6 +90,7 @@ fn live(
         pixel_mask: vec![0; DETECTOR.pixels()],
         options: Options::default(),
         most_bytes,
+        previews: None,
     };
     LiveSsb::new(Cpu, settings).run(events_in, results)?;
     Ok(results_in.try_recv().ok())

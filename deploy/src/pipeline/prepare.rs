@@ -87,6 +87,7 @@ impl Prepared {
                 ..Options::default()
             },
             most_bytes: self.spectra_bytes,
+            previews: None,
         }
     }
 }
