@@ -9,6 +9,7 @@ mod inspect;
 mod optics_args;
 mod run;
 mod run_args;
+mod serve;
 mod signals;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
 pub use run_args::RunArgs;
+pub use serve::ServeArgs;
 
 const ABOUT: &str = "From the counts of a DECTRIS detector to a single-sideband ptychography phase image";
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong or missing flags, 130 interrupted, 143 by SIGTERM, 129 by SIGHUP (partial results saved).";
@@ -48,6 +50,8 @@ pub enum Command {
     Simulate(Box<SimulateArgs>),
     /// Simulate a small acquisition, run it, say where the pictures are.
     Demo(DemoArgs),
+    /// Listen to a detector: reconstruct series after series while they come, and show them on a page.
+    Serve(Box<ServeArgs>),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }
@@ -112,6 +116,7 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
             say(&truth.master.display().to_string())?;
             Ok(Ending::Done)
         }
+        Command::Serve(args) => serve::serve(&args, signals::stop_on_signal()?),
         Command::Demo(args) => demo::demo(&args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),
     }

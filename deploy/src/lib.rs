@@ -17,4 +17,5 @@ pub mod report;
 pub mod request;
 pub mod rings;
 mod room;
+pub mod serve;
 pub mod simulate;

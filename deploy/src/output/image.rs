@@ -242,6 +242,11 @@ impl Image {
         self
     }
 
+    /// Positions without a frame, half-open runs counted row by row.
+    pub fn missing(&self) -> &[Range<u64>] {
+        &self.missing
+    }
+
     /// Number of positions without a frame.
     pub fn num_missing(&self) -> u64 {
         self.missing.iter().map(|run| run.end.saturating_sub(run.start)).sum()

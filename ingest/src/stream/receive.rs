@@ -36,6 +36,14 @@ pub struct ReceiveCounters {
     pub bytes: Counter,
     /// Times the thread had to wait for a slab: everything downstream was full.
     pub ring_full: Counter,
+    connected: AtomicBool,
+}
+
+impl ReceiveCounters {
+    /// Whether there is a connection now.
+    pub fn is_connected(&self) -> bool {
+        self.connected.load(Relaxed)
+    }
 }
 
 /// Where to receive from, and into how much memory.
@@ -100,7 +108,10 @@ impl ReceiveStage {
             match self.connect() {
                 Ok(reader) => {
                     self.counters.connections.add(1);
-                    match self.receive(reader) {
+                    self.counters.connected.store(true, Relaxed);
+                    let received = self.receive(reader);
+                    self.counters.connected.store(false, Relaxed);
+                    match received {
                         Ok(()) => return,
                         Err(error) => tracing::warn!("{}: {error}", self.settings.address),
                     }

@@ -3,8 +3,8 @@
 //! [`StreamSource::next_series`] waits for the first image of a series and tells what is known of it;
 //! [`StreamSource::read_series`] sends its frames, in order, and returns when it is over.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, Sender};
@@ -111,17 +111,39 @@ pub struct StreamSource {
     /// Messages that were not understood.
     garbage: Arc<Counter>,
     last_error: Option<MessageError>,
+    /// What the series that is read has come to so far.
+    live_counts: Arc<Mutex<SeriesCounts>>,
 }
 
 impl StreamSource {
     /// A source that reads what is received until `stop` is raised.
     pub fn new(received: Received, stop: Arc<AtomicBool>) -> Self {
-        Self { received, stop, current: None, over: Vec::new(), garbage: Arc::default(), last_error: None }
+        Self {
+            received,
+            stop,
+            current: None,
+            over: Vec::new(),
+            garbage: Arc::default(),
+            last_error: None,
+            live_counts: Arc::default(),
+        }
     }
 
     /// Messages that were not understood, so far.
     pub fn garbage(&self) -> Arc<Counter> {
         Arc::clone(&self.garbage)
+    }
+
+    /// What the series that is read has come to, or the last one did; brought up to date with every slab.
+    pub fn live_counts(&self) -> Arc<Mutex<SeriesCounts>> {
+        Arc::clone(&self.live_counts)
+    }
+
+    /// Takes nothing of this series from now on.
+    pub fn pass_over(&mut self, key: OwnedKey) {
+        if !self.over.contains(&key) {
+            remember(&mut self.over, key);
+        }
     }
 
     /// What was wrong with the last message that was not understood.
@@ -191,6 +213,7 @@ impl StreamSource {
                 }
             });
             let ending = ending.or_else(|| reader.look(Instant::now(), &mut send));
+            *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner) = reader.counts();
             if ending.is_some() || !more || !is_listening {
                 break ending;
             }

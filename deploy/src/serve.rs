@@ -1,0 +1,129 @@
+//! The daemon beside the microscope: listens to a detector's stream, reconstructs series after series, and shows them.
+//!
+//! It reads and never arms. One thread receives, the pipeline works on one series at a time, pages are answered by a few
+//! threads of their own that only ever read what is there: nobody who looks can hold up what comes.
+//!
+//! | part | file |
+//! |---|---|
+//! | series after series through the pipeline | `daemon.rs` |
+//! | what is known of every series, for whoever asks | `hub.rs`, `series.rs` |
+//! | the phase, preview and final, and again by other optics | `phase.rs` |
+//! | images of a series, also of one that is still coming | `images.rs` |
+//! | the HTTP API, the page, who may ask | `http.rs`, `access.rs` |
+//! | numbers for Prometheus | `metrics.rs` |
+
+mod access;
+mod daemon;
+mod http;
+mod hub;
+mod images;
+mod metrics;
+mod page;
+mod phase;
+mod series;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
+use ingest::stream::source::StreamSource;
+
+use crate::optics::{Acquisition, OpticsRequest, OpticsValues, Provenance, Source, resolve};
+use crate::pipeline::start_threads;
+use crate::request::StopFlag;
+use crate::rings::Rings;
+
+use access::Access;
+use hub::Hub;
+
+/// What the daemon is told.
+#[derive(Clone, Debug)]
+pub struct ServeRequest {
+    /// `HOST:PORT` of the detector's PUSH socket.
+    pub stream: String,
+    /// Where pages are served; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// The secret that pages are asked for; made up at the start where the address is not this machine's alone.
+    pub token: Option<String>,
+    /// Every series gets a folder in here.
+    pub out: PathBuf,
+    /// The microscope.
+    pub optics: OpticsRequest,
+    /// The virtual detectors.
+    pub rings: Rings,
+    /// The channel of stream v2 to read, such as `threshold_1`; the first of each image where none is named.
+    pub channel: Option<String>,
+    /// How long a series may be silent before it is over.
+    pub silence: Duration,
+    /// Bytes of the ring between the wire and the rest.
+    pub ring_bytes: usize,
+    /// Most bytes the encoded resident may take; none: chosen from the memory that is free.
+    pub memory_budget_bytes: Option<u64>,
+    /// Worker threads; none: one a core.
+    pub threads: Option<usize>,
+    /// Series after which it ends; none: it stays.
+    pub most_series: Option<u64>,
+    /// Raised to end it in good order.
+    pub stop: StopFlag,
+}
+
+/// Bytes of a slab of the ring.
+const SLAB_BYTES: usize = 1 << 20;
+
+/// Runs the daemon until the stop flag is raised or enough series have come. `say` is given the lines that a person or a
+/// script waits for: where it listens, and what became of each series.
+///
+/// # Errors
+/// What is missing of the microscope, by name; an address or a folder that cannot be used.
+pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    start_threads(request.threads)?;
+    check_optics(&request.optics)?;
+    std::fs::create_dir_all(&request.out)
+        .with_context(|| format!("{}: cannot be made", request.out.display()))?;
+    let stop = request.stop.flag();
+    let counters = Arc::new(ReceiveCounters::default());
+    let settings = ReceiveSettings {
+        slab_bytes: SLAB_BYTES,
+        slabs: (request.ring_bytes / SLAB_BYTES).max(4),
+        ..ReceiveSettings::new(&request.stream)
+    };
+    let (receive, received) = ReceiveStage::new(settings, counters.clone(), stop.clone());
+    let source = StreamSource::new(received, stop.clone());
+    let hub = Arc::new(Hub::new(request, counters, &source));
+    let access = Access::new(request.listen, request.token.clone())?;
+    let pages = http::start(request.listen, hub.clone(), access.clone())?;
+    say(&format!("stream tcp://{}", request.stream));
+    say(&format!("page {}", access.address(pages.address())));
+    let named = std::thread::Builder::new().name("stream-receive".to_owned());
+    let outcome = std::thread::scope(|scope| {
+        named.spawn_scoped(scope, || receive.run()).context("no thread to receive on")?;
+        let outcome = daemon::run(request, source, &hub, say);
+        // the receiver ends with the daemon, whyever that ended
+        request.stop.raise();
+        outcome
+    });
+    hub.stopping();
+    pages.stop();
+    outcome
+}
+
+/// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. What the stream brings,
+/// the voltage and the number of images, is left to it.
+fn check_optics(request: &OpticsRequest) -> anyhow::Result<()> {
+    let scan_shape = request.sources().iter().find_map(|source| source.values.scan_shape);
+    let scan = scan_shape.unwrap_or(kernels::types::ScanShape { rows: 1, cols: 1 });
+    let stream = Source {
+        provenance: Provenance::File,
+        place: "the stream".to_owned(),
+        values: OpticsValues {
+            voltage: Some(kernels::types::Kilovolts(300.0)),
+            scan_shape: Some(scan),
+            ..OpticsValues::default()
+        },
+    };
+    resolve(request, &[stream], Acquisition { frames_expected: scan.positions() as u64 })?;
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! The HTTP API, version 1, and the page. Everything here only reads; nothing a client does can hold up the stream.
+//!
+//! Bounded: requests in work, clients of the events, bytes of a request. No path that a client sends reaches the file
+//! system: names are looked up among those there are.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use axum::body::Body;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::access::{Access, check};
+use super::hub::Hub;
+use super::images::{self, Asked, Format};
+use super::phase::Changes;
+use super::series::Series;
+use super::{metrics, page};
+use crate::output::{Image, Quantity, Values};
+
+/// Images that are computed at the same time; others wait.
+const IMAGES_AT_ONCE: usize = 2;
+/// Requests for images that wait, at most.
+const IMAGES_WAITING: usize = 64;
+/// How long one waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Clients of the events, at most.
+const MOST_CLIENTS: usize = 64;
+/// Between two events to one client, at least.
+const EVENT_EVERY: Duration = Duration::from_millis(100);
+/// Between two events at most: rates and free memory change on their own.
+const EVENT_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of a request, at most.
+const MOST_REQUEST_BYTES: usize = 64 << 10;
+
+/// What every handler has.
+#[derive(Clone, Debug)]
+struct Shared {
+    hub: Arc<Hub>,
+    computing: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    clients: Arc<Semaphore>,
+}
+
+/// The server at work.
+#[derive(Debug)]
+pub(super) struct Pages {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Pages {
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it, clients that are slow included.
+    pub(super) fn stop(self) {
+        let _ = self.stop.send(());
+        // a thread that panicked has said so
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts to serve.
+///
+/// # Errors
+/// The address cannot be used, or there is no thread.
+pub(super) fn start(listen: SocketAddr, hub: Arc<Hub>, access: Access) -> anyhow::Result<Pages> {
+    let listener = TcpListener::bind(listen).with_context(|| format!("{listen}: cannot be listened at"))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(IMAGES_AT_ONCE + 2)
+        .thread_name("pages")
+        .enable_all()
+        .build()
+        .context("no threads for pages")?;
+    let (stop, stopped) = oneshot::channel();
+    let router = router(hub, access);
+    let serve = move || {
+        runtime.block_on(async {
+            let serving = async {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                axum::serve(listener, router).await
+            };
+            tokio::select! {
+                served = serving => if let Err(error) = served {
+                    tracing::error!("pages are no longer served: {error}");
+                },
+                _ = stopped => {}
+            }
+        });
+        runtime.shutdown_timeout(Duration::from_millis(200));
+    };
+    let thread =
+        std::thread::Builder::new().name("pages".to_owned()).spawn(serve).context("no thread for pages")?;
+    Ok(Pages { address, stop, thread })
+}
+
+fn router(hub: Arc<Hub>, access: Access) -> Router {
+    let shared = Shared {
+        hub,
+        computing: Arc::new(Semaphore::new(IMAGES_AT_ONCE)),
+        waiting: Arc::new(Semaphore::new(IMAGES_WAITING)),
+        clients: Arc::new(Semaphore::new(MOST_CLIENTS)),
+    };
+    Router::new()
+        .route("/", get(async || page::file("index.html")))
+        .route("/page/{name}", get(async |Path(name): Path<String>| page::file(&name)))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/metrics", get(async |State(shared): State<Shared>| metrics::text(&shared.hub)))
+        .route(
+            "/api/v1/openapi.json",
+            get(async || ([(header::CONTENT_TYPE, "application/json")], page::OPENAPI)),
+        )
+        .route("/api/v1/status", get(async |State(shared): State<Shared>| Json(shared.hub.status())))
+        .route("/api/v1/series", get(async |State(shared): State<Shared>| Json(shared.hub.list())))
+        .route("/api/v1/series/{number}", get(series))
+        .route("/api/v1/series/{number}/images/{name}", get(image))
+        .route("/api/v1/series/{number}/reconstruct", post(reconstruct))
+        .route("/api/v1/events", get(events))
+        .fallback(async || refused(StatusCode::NOT_FOUND, "there is no such page"))
+        .layer(DefaultBodyLimit::max(MOST_REQUEST_BYTES))
+        .layer(from_fn_with_state(access, check))
+        .with_state(shared)
+}
+
+/// An error in words.
+pub(super) fn refused(status: StatusCode, why: &str) -> Response {
+    (status, Json(json!({ "error": why }))).into_response()
+}
+
+impl Shared {
+    /// The series that `number` names: a number, or `current` for the newest.
+    fn series(&self, number: &str) -> Result<Arc<Series>, Response> {
+        let found = match number {
+            "current" => self.hub.newest(),
+            number => number.parse().ok().and_then(|number| self.hub.series(number)),
+        };
+        found.ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such series"))
+    }
+
+    /// Does what takes long where it holds up nobody else, a few at a time.
+    async fn compute(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<Vec<u8>> + Send + 'static,
+    ) -> Result<Vec<u8>, Response> {
+        let busy = || refused(StatusCode::SERVICE_UNAVAILABLE, "too many images are asked for at once");
+        let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
+        let turn = tokio::time::timeout(LONGEST_WAIT, self.computing.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(busy()) };
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(Ok(bytes)) => Ok(bytes),
+            Ok(Err(error)) => Err(refused(StatusCode::CONFLICT, &format!("{error:#}"))),
+            Err(_) => Err(refused(StatusCode::INTERNAL_SERVER_ERROR, "that went wrong, and is our fault")),
+        }
+    }
+}
+
+async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Result<Response, Response> {
+    let series = shared.series(&number)?;
+    let is_newest = shared.hub.newest().is_some_and(|newest| newest.number == series.number);
+    let counts = shared.hub.live_counts();
+    Ok(Json(series.json(is_newest.then_some(&counts))).into_response())
+}
+
+async fn image(
+    State(shared): State<Shared>,
+    Path((number, name)): Path<(String, String)>,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Response> {
+    let series = shared.series(&number)?;
+    let quantity =
+        images::named(&name).ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such image"))?;
+    let rings = shared.hub.rings;
+    let work = move || {
+        if series.view().is_none()
+            && let Some(stored) = stored(&series, quantity, asked.format)?
+        {
+            return Ok(stored);
+        }
+        let (image, version) = images::image(&series, &rings, quantity, &asked)?;
+        images::encoded(&image, version, asked.format)
+    };
+    let bytes = shared.compute(work).await?;
+    Ok(bytes_of(asked.format, bytes))
+}
+
+/// An image of a series that is no longer in memory, from its folder: the name is ours, not the client's.
+fn stored(series: &Series, quantity: Quantity, format: Format) -> anyhow::Result<Option<Vec<u8>>> {
+    let (Some(folder), Some(extension)) = (series.folder(), format.extension()) else { return Ok(None) };
+    let path = folder.join(format!("{}.{extension}", quantity.stem()));
+    let bytes = std::fs::read(&path).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    Ok(Some(bytes))
+}
+
+/// An answer of bytes that are never the same for long.
+fn bytes_of(format: Format, bytes: Vec<u8>) -> Response {
+    const NO_STORE: (HeaderName, &str) = (header::CACHE_CONTROL, "no-store");
+    ([(header::CONTENT_TYPE, format.content_type()), NO_STORE], Body::from(bytes)).into_response()
+}
+
+async fn reconstruct(
+    State(shared): State<Shared>,
+    Path(number): Path<String>,
+    Json(changes): Json<Changes>,
+) -> Result<Response, Response> {
+    let series = shared.series(&number)?;
+    let work = move || {
+        let again = series.phase(|phase| phase.again());
+        let again =
+            again.ok_or_else(|| anyhow!("the spectra of this series are not in memory, or not complete"))?;
+        let (snapshot, optics, _) = series.view().context("the series is no longer in memory")?;
+        let made = again.reconstruct(&changes)?;
+        let pixels = made.num_pixels;
+        let coverage = snapshot.coverage(snapshot.positions())?;
+        let image =
+            Image::over_scan(Quantity::Phase, made.scan, optics.scan_step.value, Values::F32(made.phase))?
+                .with_missing(coverage.missing());
+        let version = series.phase(|phase| phase.version());
+        images::raw(&image, version, &json!({ "pixels_used": pixels }))
+    };
+    let bytes = shared.compute(work).await?;
+    Ok(bytes_of(Format::Raw, bytes))
+}
+
+async fn events(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
+    let Ok(client) = shared.clients.clone().try_acquire_owned() else {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many clients listen already");
+    };
+    let hub = shared.hub.clone();
+    upgrade.max_message_size(MOST_REQUEST_BYTES).on_upgrade(async move |socket| {
+        let _client = client;
+        tell(socket, &hub).await;
+    })
+}
+
+/// Sends the status whenever it changed. A client that does not read holds up this task alone; what it misses is replaced
+/// by what is newer.
+async fn tell(mut socket: WebSocket, hub: &Hub) {
+    let mut changes = hub.changes();
+    let mut last = String::new();
+    loop {
+        let status = hub.status().to_string();
+        if status != last {
+            if socket.send(Message::Text(status.as_str().into())).await.is_err() {
+                return;
+            }
+            last = status;
+        }
+        let pause = tokio::time::sleep(EVENT_EVERY);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                heard = socket.recv() => match heard {
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    Some(Ok(_)) => {}
+                },
+            }
+        }
+        // frames come without telling: their number is looked at as long as a series runs
+        let is_quiet = !matches!(hub.state(), "receiving" | "armed");
+        if is_quiet
+            && tokio::time::timeout(EVENT_AT_LEAST_EVERY, changes.changed())
+                .await
+                .is_ok_and(|gone| gone.is_err())
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What everybody may know: the state of the daemon and of every series, behind one lock that is held for moments.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ingest::counters::Counter;
+use ingest::stream::receive::ReceiveCounters;
+use ingest::stream::series::SeriesCounts;
+use ingest::stream::source::{Announced, StreamSource};
+use kernels::types::ScanShape;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::ServeRequest;
+use super::series::{Series, SeriesState};
+use crate::doctor::{MemoryReport, free_bytes};
+use crate::rings::Rings;
+
+/// Series that are listed; older ones are forgotten, their folders stay.
+const MOST_SERIES: usize = 100;
+
+/// Shared by the daemon and all who look.
+#[derive(Debug)]
+pub(super) struct Hub {
+    inner: Mutex<Inner>,
+    /// Counts up with every change.
+    changed: watch::Sender<u64>,
+    pub(super) receive: Arc<ReceiveCounters>,
+    pub(super) garbage: Arc<Counter>,
+    live_counts: Arc<Mutex<SeriesCounts>>,
+    /// `HOST:PORT` of the stream.
+    address: String,
+    out: PathBuf,
+    pub(super) rings: Rings,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// A series is armed and no image has come; what is known of it.
+    armed: Option<Announced>,
+    is_stopping: bool,
+    /// Oldest first; the last is the newest.
+    series: Vec<Arc<Series>>,
+    begun: u64,
+}
+
+impl Hub {
+    pub(super) fn new(request: &ServeRequest, receive: Arc<ReceiveCounters>, source: &StreamSource) -> Self {
+        Self {
+            inner: Mutex::default(),
+            changed: watch::Sender::new(0),
+            receive,
+            garbage: source.garbage(),
+            live_counts: source.live_counts(),
+            address: request.stream.clone(),
+            out: request.out.clone(),
+            rings: request.rings,
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // nothing is left half done where a thread panicked: every change is one assignment
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody who waits that there is something new.
+    pub(super) fn tell(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Changes as they come.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// The detector is armed.
+    pub(super) fn armed(&self, announced: &Announced) {
+        self.inner().armed = Some(announced.clone());
+        self.tell();
+    }
+
+    /// A series begins; what older ones hold in memory is let go.
+    pub(super) fn begin(&self, announced: Announced, scan: ScanShape) -> Arc<Series> {
+        let series = {
+            let mut inner = self.inner();
+            inner.armed = None;
+            inner.begun += 1;
+            inner.series.iter().for_each(|series| series.release());
+            let series = Arc::new(Series::new(inner.begun, announced, scan));
+            inner.series.push(series.clone());
+            let surplus = inner.series.len().saturating_sub(MOST_SERIES);
+            inner.series.drain(..surplus);
+            series
+        };
+        self.tell();
+        series
+    }
+
+    /// The daemon ends.
+    pub(super) fn stopping(&self) {
+        self.inner().is_stopping = true;
+        self.tell();
+    }
+
+    /// The newest series.
+    pub(super) fn newest(&self) -> Option<Arc<Series>> {
+        self.inner().series.last().cloned()
+    }
+
+    /// The series of this number.
+    pub(super) fn series(&self, number: u64) -> Option<Arc<Series>> {
+        self.inner().series.iter().find(|series| series.number == number).cloned()
+    }
+
+    /// Every series that is listed, newest first.
+    pub(super) fn all(&self) -> Vec<Arc<Series>> {
+        self.inner().series.iter().rev().cloned().collect()
+    }
+
+    /// What the reader of the newest series has counted.
+    pub(super) fn live_counts(&self) -> SeriesCounts {
+        *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One word for what is going on.
+    pub(super) fn state(&self) -> &'static str {
+        let inner = self.inner();
+        match (inner.is_stopping, &inner.armed, inner.series.last()) {
+            (true, ..) => "stopping",
+            (_, Some(_), _) => "armed",
+            (_, None, None) => "listening",
+            (_, None, Some(series)) => series.state().word(),
+        }
+    }
+
+    /// Everything the page's state line needs.
+    pub(super) fn status(&self) -> Value {
+        let newest = self.newest();
+        let counts = self.live_counts();
+        let receive = &self.receive;
+        let (connections, failures) = (receive.connections.get(), receive.failures.get());
+        let resident = newest.as_ref().and_then(|series| series.held_bytes()).unwrap_or(0);
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "state": self.state(),
+            "stream": {
+                "address": self.address,
+                "connected": receive.is_connected(),
+                "connections": connections,
+                "failures": failures,
+                "messages": receive.messages.get(),
+                "bytes": receive.bytes.get(),
+                "ring_full": receive.ring_full.get(),
+                "garbage": self.garbage.get(),
+                "last_error": Value::Null,
+            },
+            "recording": Value::Null,
+            "series": newest.map(|series| series.json(Some(&counts))),
+            "memory": { "resident_bytes": resident, "free_bytes": MemoryReport::examine().usable_bytes() },
+            "disk_free_bytes": free_bytes(&self.out),
+            "detector_dropped": Value::Null,
+        })
+    }
+
+    /// The list of series.
+    pub(super) fn list(&self) -> Value {
+        let counts = self.live_counts();
+        let all = self.all();
+        let of = |(at, series): (usize, &Arc<Series>)| series.json((at == 0).then_some(&counts));
+        json!({ "series": all.iter().enumerate().map(of).collect::<Vec<_>>() })
+    }
+}
+
+/// Seconds since a moment, never 0.
+pub(super) fn seconds_since(start: Instant) -> f64 {
+    start.elapsed().as_secs_f64().max(1e-6)
+}
+
+impl SeriesState {
+    /// The word of the API.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Receiving => "receiving",
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Failed => "failed",
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Images of a series for those who look, computed from what has been kept so far.
+
+use anyhow::{anyhow, ensure};
+use kernels::types::Pixels;
+use resident::{Missing, Snapshot};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use ssb::bright_field::{Pattern, bright_field};
+use ssb::{BrightField, Pins};
+
+use super::series::Series;
+use crate::optics::ResolvedOptics;
+use crate::output::{Axes, Image, Quantity, Values, picture_png, tiff_bytes};
+use crate::rings::{Ring, Rings};
+
+/// What is asked of an image.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    /// In which form.
+    #[serde(default)]
+    pub(super) format: Format,
+    /// Limits of the ring, in units of the bright-field radius.
+    inner: Option<f64>,
+    outer: Option<f64>,
+    /// Centre of the ring, px.
+    row: Option<f64>,
+    col: Option<f64>,
+    /// Read where access is checked.
+    #[serde(default, rename = "token")]
+    _token: Ignored,
+}
+
+/// Something that is not looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ignored;
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// The forms of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Format {
+    /// A header in JSON and single-precision values.
+    #[default]
+    Raw,
+    /// numpy.
+    Npy,
+    /// 32-bit float, calibrated.
+    Tiff,
+    /// To look at.
+    Png,
+}
+
+impl Format {
+    /// For the answer's head.
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Raw | Self::Npy => "application/octet-stream",
+            Self::Tiff => "image/tiff",
+            Self::Png => "image/png",
+        }
+    }
+
+    /// The ending of its file.
+    pub(super) fn extension(self) -> Option<&'static str> {
+        match self {
+            Self::Raw => None,
+            Self::Npy => Some("npy"),
+            Self::Tiff => Some("tiff"),
+            Self::Png => Some("png"),
+        }
+    }
+}
+
+/// The image of a name, or nothing where there is no such name.
+pub(super) fn named(name: &str) -> Option<Quantity> {
+    Quantity::ALL.into_iter().find(|quantity| quantity.stem() == name)
+}
+
+/// Computes an image of a series that is still in memory, and its version.
+///
+/// # Errors
+/// Nothing has come yet, or the memory was let go; a ring that is none; no bright field where one is needed.
+pub(super) fn image(
+    series: &Series,
+    rings: &Rings,
+    quantity: Quantity,
+    asked: &Asked,
+) -> anyhow::Result<(Image, u64)> {
+    let (snapshot, optics, pixel_mask) =
+        series.view().ok_or_else(|| anyhow!("series {} is no longer in memory", series.number))?;
+    let totals = snapshot.totals();
+    ensure!(totals.frames > 0, "no frame of series {} has come yet", series.number);
+    let (scan, step) = (snapshot.scan(), optics.scan_step.value);
+    let everywhere = snapshot.positions();
+    let over_scan = |values| {
+        let coverage = snapshot.coverage(snapshot.positions())?;
+        anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(coverage.missing()))
+    };
+    let bad: Vec<bool> = pixel_mask.iter().map(|&mask| mask != 0).collect();
+    let image = match quantity {
+        Quantity::Phase | Quantity::Amplitude | Quantity::MeanPhase => {
+            let (made, version) = series.phase(|phase| (phase.made(), phase.version()));
+            let made = made.ok_or_else(|| anyhow!("there is no phase yet"))?;
+            let values = match quantity {
+                Quantity::Phase => made.phase.clone(),
+                Quantity::Amplitude => made.amplitude.clone(),
+                _ => made.mean_phase.clone().ok_or_else(|| anyhow!("no mean phase was asked for"))?,
+            };
+            return Ok((over_scan(Values::F32(values))?, version));
+        }
+        Quantity::BrightField | Quantity::AnnularDarkField | Quantity::DarkField => {
+            let field = field(series, &snapshot, &optics, &pixel_mask)?;
+            let ring = asked.ring(match quantity {
+                Quantity::BrightField => rings.bf,
+                Quantity::AnnularDarkField => rings.adf,
+                _ => rings.df,
+            })?;
+            let [row, col] = field.centre;
+            let centre = [Pixels(asked.row.unwrap_or(row)), Pixels(asked.col.unwrap_or(col))];
+            let mut bad = bad;
+            for &pixel in field.hot.iter().chain(&field.marked) {
+                if let Some(bad) = bad.get_mut(pixel as usize) {
+                    *bad = true;
+                }
+            }
+            let mask = ring.mask(snapshot.detector(), centre, field.radius, &bad);
+            over_scan(Values::U64(snapshot.mask_sum(&mask, everywhere, Missing::Report)?.value))?
+        }
+        Quantity::ComRow => {
+            over_scan(Values::F64(snapshot.com(Some(&bad), everywhere, Missing::Report)?.value.row))?
+        }
+        Quantity::ComCol => {
+            over_scan(Values::F64(snapshot.com(Some(&bad), everywhere, Missing::Report)?.value.col))?
+        }
+        Quantity::FrameSum => {
+            over_scan(Values::U64(snapshot.frame_sums(everywhere, Missing::Report)?.value))?
+        }
+        Quantity::DetectorTotal => {
+            let total = snapshot.detector_total(Missing::Report)?.value;
+            let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
+            Image::over_detector(quantity, snapshot.detector(), sampling, Values::U64(total.to_vec()))?
+        }
+        Quantity::MeanPattern => {
+            let mean = snapshot.mean_pattern(Missing::Report)?.value;
+            let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
+            Image::over_detector(quantity, snapshot.detector(), sampling, Values::F64(mean))?
+        }
+    };
+    Ok((image, totals.frames))
+}
+
+impl Asked {
+    /// The ring that is asked for.
+    fn ring(&self, usual: Ring) -> anyhow::Result<Ring> {
+        let ring =
+            Ring { inner: self.inner.unwrap_or(usual.inner), outer: self.outer.unwrap_or(usual.outer) };
+        ensure!(
+            0.0 <= ring.inner && ring.inner < ring.outer && ring.inner.is_finite(),
+            "got a ring from {} to {}, expected 0 <= inner < outer in units of the bright-field radius",
+            ring.inner,
+            ring.outer
+        );
+        let fine = |value: Option<f64>| value.is_none_or(|px| px.abs() < 1e6);
+        ensure!(fine(self.row) && fine(self.col), "the centre of the ring is no place near the detector");
+        Ok(ring)
+    }
+}
+
+/// The bright field: that of the phase where there is one, or of the mean pattern so far.
+fn field(
+    series: &Series,
+    snapshot: &Snapshot,
+    optics: &ResolvedOptics,
+    pixel_mask: &[u32],
+) -> anyhow::Result<BrightField> {
+    if let Some(field) = series.phase(|phase| phase.bright_field().cloned()) {
+        return Ok(BrightField::clone(&field));
+    }
+    let totals = snapshot.detector_total(Missing::Report)?.value;
+    let hits = snapshot.marker_hits(Missing::Report)?.value;
+    let pattern = Pattern {
+        detector: snapshot.detector(),
+        totals: &totals,
+        frames: snapshot.totals().frames,
+        pixel_mask,
+        marker_hits: Some(&hits),
+    };
+    let pins = Pins {
+        centre: optics.bf_centre.as_ref().map(|centre| centre.value.map(|px| px.0)),
+        radius: optics.bf_radius.as_ref().map(|radius| radius.value),
+        sampling: optics.detector_sampling.as_ref().map(|sampling| sampling.value),
+    };
+    Ok(bright_field(&pattern, optics.semi_angle.value, &pins)?)
+}
+
+/// The bytes of an image.
+///
+/// # Errors
+/// The memory for them cannot be had.
+pub(super) fn encoded(image: &Image, version: u64, format: Format) -> anyhow::Result<Vec<u8>> {
+    match format {
+        Format::Raw => raw(image, version, &json!({})),
+        Format::Npy => image.npy(),
+        Format::Tiff => tiff_bytes(image),
+        Format::Png => picture_png(image),
+    }
+}
+
+/// A header in JSON, its length before it in 32 bits, little-endian, and the values in single precision; the header also
+/// says what `more` says.
+pub(super) fn raw(image: &Image, version: u64, more: &Value) -> anyhow::Result<Vec<u8>> {
+    let (axes, size, unit) = match image.axes() {
+        Axes::Scan { step } => ("scan", Some(step.map(|step| step.0)), "nm"),
+        Axes::Detector { sampling: Some(sampling) } => {
+            ("detector", Some(sampling.map(|step| step.0)), "mrad")
+        }
+        Axes::Detector { sampling: None } => ("detector", None, "px"),
+    };
+    let quantity = image.quantity();
+    let mut header = json!({
+        "name": quantity.stem(),
+        "title": quantity.title(),
+        "unit": quantity.unit(),
+        "shape": image.shape(),
+        "axes": axes,
+        "pixel_size": size,
+        "pixel_unit": unit,
+        "version": version,
+        "missing": image.missing().iter().map(|run| [run.start, run.end]).collect::<Vec<_>>(),
+    });
+    if let (Some(header), Some(more)) = (header.as_object_mut(), more.as_object()) {
+        header.extend(more.clone());
+    }
+    let mut header = header.to_string().into_bytes();
+    header.resize(header.len().next_multiple_of(4), b' ');
+    let values = image.values_seen()?;
+    let mut bytes = Vec::with_capacity(4 + header.len() + 4 * values.len());
+    bytes.extend_from_slice(&u32::try_from(header.len())?.to_le_bytes());
+    bytes.extend_from_slice(&header);
+    bytes.extend(values.iter().flat_map(|&value| (value as f32).to_le_bytes()));
+    Ok(bytes)
+}

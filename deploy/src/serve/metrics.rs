@@ -1,0 +1,50 @@
+//! Numbers for Prometheus, in its text format.
+
+use std::fmt::Write;
+
+use super::hub::Hub;
+use crate::doctor::peak_memory_bytes;
+
+/// Every metric: `# HELP`, `# TYPE`, value.
+pub(super) fn text(hub: &Hub) -> String {
+    let receive = &hub.receive;
+    let counts = hub.live_counts();
+    let newest = hub.newest();
+    let held = newest.as_ref().and_then(|series| series.held_bytes()).unwrap_or(0);
+    let counters = [
+        ("messages_total", "Messages received from the detector.", receive.messages.get()),
+        ("bytes_total", "Bytes received from the detector.", receive.bytes.get()),
+        ("connections_total", "Connections to the detector that were made.", receive.connections.get()),
+        (
+            "connection_failures_total",
+            "Connections that ended or did not come about.",
+            receive.failures.get(),
+        ),
+        (
+            "ring_full_total",
+            "Times the receiver waited because everything downstream was full.",
+            receive.ring_full.get(),
+        ),
+        ("garbage_total", "Messages that were not understood.", hub.garbage.get()),
+    ];
+    let gauges = [
+        ("connected", "1 while there is a connection to the detector.", u64::from(receive.is_connected())),
+        ("series_frames", "Frames of the newest series that came and are used.", counts.frames),
+        ("series_doubled", "Frames of the newest series that came twice.", counts.doubled),
+        ("series_late", "Frames of the newest series that came after they were given up.", counts.late),
+        ("series_stale", "Messages of series that were over.", counts.stale),
+        ("resident_bytes", "Bytes of the encoded resident.", held),
+        ("peak_memory_bytes", "Most memory the process has taken.", peak_memory_bytes().unwrap_or(0)),
+    ];
+    let mut text = String::new();
+    for (kind, metrics) in [("counter", counters.as_slice()), ("gauge", gauges.as_slice())] {
+        for (name, help, value) in metrics {
+            // writing to a string does not fail
+            let _ = write!(
+                text,
+                "# HELP sideband_{name} {help}\n# TYPE sideband_{name} {kind}\nsideband_{name} {value}\n"
+            );
+        }
+    }
+    text
+}
