@@ -13,6 +13,7 @@ pub mod filewriter;
 pub mod hdf5;
 mod identity;
 pub mod raw;
+pub mod record;
 pub mod sequence;
 pub mod source;
 pub mod stream;

@@ -1,0 +1,362 @@
+//! Reads a log: every sound record, and what is damaged or missing between them.
+//!
+//! A record is sound when its head and its payload have their checksums and its lengths add up. Behind what is not, the
+//! reader looks for the next sound head; nothing is believed that does not fit the file.
+
+use std::path::Path;
+
+use super::error::{RecordError, io};
+use super::folder::{SegmentFile, segments};
+use super::format::{Head, Hole, NONE, RECORD_HEAD_BYTES, RECORD_MAGIC, RecordKind, split};
+use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::window::Window;
+use crate::stream::message::{Message, MessageError, parse};
+
+/// Damages and holes that are listed one by one; beyond, they are counted alone.
+const MOST_LISTED: usize = 1000;
+/// Bytes that are searched for a head at once.
+const SEARCH_BYTES: u64 = 1 << 20;
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Offset of its head in the segment's file.
+    pub offset: u64,
+    /// Bytes of head and payload.
+    pub bytes: u64,
+}
+
+/// Bytes that are no sound record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// How many bytes were passed over.
+    pub bytes: u64,
+    /// Whether nothing sound comes behind in this segment: what a writer leaves that was stopped while it wrote.
+    pub is_tail: bool,
+    /// What is wrong.
+    pub why: String,
+}
+
+/// What reading has come to so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogReport {
+    /// Segments read.
+    pub segments: u64,
+    /// Sound messages.
+    pub records: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// What is damaged, in order; at most 1000 are listed.
+    pub damages: Vec<Damage>,
+    /// How many damages there are.
+    pub num_damages: u64,
+    /// Holes that the recorder left, in order; at most 1000 are listed.
+    pub holes: Vec<Hole>,
+    /// Messages of all holes.
+    pub not_saved: u64,
+    /// Numbers that are neither a sound record's nor in a hole.
+    pub missing: u64,
+    /// The number that a next record would have; none where nothing tells one.
+    pub next_number: Option<u64>,
+}
+
+/// A message as it was received.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    /// Number of the message, counted over the whole log.
+    pub number: u64,
+    /// When it came, nanoseconds since 1970.
+    pub arrival_nanos: u64,
+    /// What it was understood as.
+    pub kind: RecordKind,
+    /// The number of its series.
+    pub series: Option<u64>,
+    /// The number of its image.
+    pub frame: Option<u64>,
+    /// Where it stands.
+    pub place: Place,
+    num_parts: u32,
+    payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn new(head: &Head, place: Place, payload: &'a [u8]) -> Self {
+        Self {
+            number: head.number,
+            arrival_nanos: head.arrival_nanos,
+            kind: head.kind,
+            series: (head.series != NONE).then_some(head.series),
+            frame: (head.frame != NONE).then_some(head.frame),
+            place,
+            num_parts: head.num_parts,
+            payload,
+        }
+    }
+
+    /// The parts of the message.
+    pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + Clone {
+        split(self.num_parts, self.payload).into_iter().flatten()
+    }
+
+    /// The message.
+    ///
+    /// # Errors
+    /// It is not understood.
+    pub fn message(&self) -> Result<Message<'a>, MessageError> {
+        parse(self.parts())
+    }
+}
+
+/// Reads the records of a log in order.
+#[derive(Debug)]
+pub struct LogReader {
+    segments: Vec<SegmentFile>,
+    /// The next segment to open.
+    next_segment: usize,
+    current: Option<Open>,
+    report: LogReport,
+}
+
+/// A segment that is being read.
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    window: Window,
+    at: u64,
+}
+
+/// What stands at an offset.
+enum Found {
+    Sound(Head),
+    /// A sound head with a payload that is not: so many bytes in all.
+    Payload(u64, &'static str),
+    Nothing(&'static str),
+}
+
+impl LogReader {
+    /// Opens the log in a folder, as it is now. A recorder may be writing into it.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`] where the folder cannot be read.
+    pub fn open(folder: &Path) -> Result<Self, RecordError> {
+        Ok(Self::of(segments(folder)?))
+    }
+
+    pub(super) fn of(segments: Vec<SegmentFile>) -> Self {
+        Self { segments, next_segment: 0, current: None, report: LogReport::default() }
+    }
+
+    /// What reading has come to so far.
+    pub fn report(&self) -> &LogReport {
+        &self.report
+    }
+
+    /// What reading has come to.
+    pub fn into_report(self) -> LogReport {
+        self.report
+    }
+
+    /// The next sound record. What is passed over is in the [report](Self::report).
+    ///
+    /// # Errors
+    /// [`RecordError::Io`] where a segment cannot be opened; the next call goes on with the one behind it.
+    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, RecordError> {
+        let (head, place) = loop {
+            if self.current.is_none() && !self.open_next()? {
+                return Ok(None);
+            }
+            let Some(open) = &mut self.current else { continue };
+            if open.at >= open.window.len {
+                self.current = None;
+                continue;
+            }
+            match step(open, &mut self.report) {
+                Ok(Some((head, offset))) => {
+                    let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
+                    break (head, Place { segment: open.number, offset, bytes });
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    // what cannot be read is damaged, to the end
+                    let damage = open.damage(open.at, open.window.len, error.to_string());
+                    self.report.note(damage);
+                    self.current = None;
+                }
+            }
+        };
+        let Some(open) = &mut self.current else { return Ok(None) };
+        // it was there a moment ago, and is in the window
+        let payload = open
+            .window
+            .get(place.offset + RECORD_HEAD_BYTES as u64, head.payload_bytes)
+            .map_err(io("reading segments of", Path::new("the log")))?;
+        Ok(Some(Record::new(&head, place, payload)))
+    }
+
+    fn open_next(&mut self) -> Result<bool, RecordError> {
+        let Some(file) = self.segments.get(self.next_segment) else { return Ok(false) };
+        self.next_segment += 1;
+        let mut window = Window::open(&file.path).map_err(io("opening", &file.path))?;
+        self.report.segments += 1;
+        let mut at = 0;
+        let why = match window.get(0, SEGMENT_HEADER_BYTES as u64).map(<[u8]>::first_chunk) {
+            Ok(Some(header)) => match SegmentHeader::parse(header) {
+                Ok(header) if header.segment == file.number => {
+                    at = SEGMENT_HEADER_BYTES as u64;
+                    let next = self.report.next_number.get_or_insert(header.first_record);
+                    self.report.missing += header.first_record.saturating_sub(*next);
+                    *next = header.first_record.max(*next);
+                    None
+                }
+                Ok(_) => Some("the segment's header is that of another segment"),
+                Err(why) => Some(why),
+            },
+            Ok(None) => Some("the segment ends before its header does"),
+            Err(_) => Some("the segment's header cannot be read"),
+        };
+        let mut open = Open { number: file.number, window, at };
+        if let Some(why) = why {
+            // its records may be sound all the same
+            let next = open.search(0).unwrap_or(open.window.len);
+            self.report.note(open.damage(0, next, why.to_owned()));
+            open.at = next;
+        }
+        self.current = Some(open);
+        Ok(true)
+    }
+}
+
+/// Reads what stands where the segment is being read, and moves behind it; a message comes back with its offset.
+fn step(open: &mut Open, report: &mut LogReport) -> std::io::Result<Option<(Head, u64)>> {
+    let at = open.at;
+    match open.look(at)? {
+        Found::Sound(head) => {
+            let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
+            open.at = at + bytes;
+            let mut count = 1;
+            let is_hole = head.kind == RecordKind::Hole;
+            if is_hole {
+                let payload = open.window.get(at + RECORD_HEAD_BYTES as u64, head.payload_bytes)?;
+                count = Hole::parse(&head, payload).map_or(0, |hole| report.hole(hole));
+            } else {
+                report.records += 1;
+                report.bytes += bytes;
+            }
+            let next = report.next_number.get_or_insert(head.number);
+            report.missing = report.missing.saturating_add(head.number.saturating_sub(*next));
+            *next = head.number.saturating_add(count).max(*next);
+            Ok((!is_hole).then_some((head, at)))
+        }
+        Found::Payload(bytes, why) => {
+            open.at = at + bytes;
+            let mut damage = open.damage(at, open.at, why.to_owned());
+            damage.is_tail = open.at == open.window.len;
+            report.note(damage);
+            Ok(None)
+        }
+        Found::Nothing(why) => {
+            open.at = open.search(at + 1)?;
+            report.note(open.damage(at, open.at, why.to_owned()));
+            Ok(None)
+        }
+    }
+}
+
+impl Open {
+    fn damage(&self, from: u64, until: u64, why: String) -> Damage {
+        let is_tail = until == self.window.len;
+        Damage { segment: self.number, offset: from, bytes: until - from, is_tail, why }
+    }
+
+    /// The head at an offset, where it is sound and its record fits the file.
+    fn head(&mut self, at: u64) -> std::io::Result<Result<Head, &'static str>> {
+        let len = self.window.len;
+        let Some(head) = self.window.get(at, RECORD_HEAD_BYTES as u64)?.first_chunk() else {
+            return Ok(Err("the segment ends within the head of a record"));
+        };
+        Ok(match Head::parse(head, self.number) {
+            None => Err("there is no head of a record, or its checksum is wrong"),
+            Some(head) if head.payload_bytes > len - at - RECORD_HEAD_BYTES as u64 => {
+                Err("the segment ends within the payload of a record")
+            }
+            Some(head) => Ok(head),
+        })
+    }
+
+    fn look(&mut self, at: u64) -> std::io::Result<Found> {
+        let head = match self.head(at)? {
+            Ok(head) => head,
+            Err(why) => return Ok(Found::Nothing(why)),
+        };
+        let payload = self.window.get(at + RECORD_HEAD_BYTES as u64, head.payload_bytes)?;
+        let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
+        if crc32fast::hash(payload) != head.payload_crc {
+            return Ok(Found::Payload(bytes, "the checksum of a record's payload is wrong"));
+        }
+        Ok(match split(head.num_parts, payload) {
+            Some(_) => Found::Sound(head),
+            None => Found::Payload(bytes, "the lengths of a record's parts do not add up"),
+        })
+    }
+
+    /// Offset of the next sound head from an offset on; the end of the file where there is none.
+    fn search(&mut self, from: u64) -> std::io::Result<u64> {
+        let mut from = from;
+        while from + RECORD_HEAD_BYTES as u64 <= self.window.len {
+            let searched = self.window.get(from, SEARCH_BYTES)?;
+            let found = searched.windows(RECORD_MAGIC.len()).position(|bytes| bytes == RECORD_MAGIC);
+            let Some(found) = found else {
+                // a magic may begin in the last three
+                from += (searched.len() as u64).saturating_sub(3).max(1);
+                continue;
+            };
+            from += found as u64;
+            if self.head(from)?.is_ok() {
+                return Ok(from);
+            }
+            from += 1;
+        }
+        Ok(self.window.len)
+    }
+}
+
+impl LogReport {
+    fn note(&mut self, damage: Damage) {
+        if damage.bytes == 0 {
+            return;
+        }
+        self.num_damages += 1;
+        if self.damages.len() < MOST_LISTED {
+            self.damages.push(damage);
+        }
+    }
+
+    /// Notes a hole; returns the numbers it takes.
+    fn hole(&mut self, hole: Hole) -> u64 {
+        self.not_saved = self.not_saved.saturating_add(hole.count);
+        if self.holes.len() < MOST_LISTED {
+            self.holes.push(hole);
+        }
+        hole.count
+    }
+
+    /// This report and that of the segments behind.
+    pub(super) fn followed_by(mut self, behind: Self) -> Self {
+        self.segments += behind.segments;
+        self.records += behind.records;
+        self.bytes += behind.bytes;
+        self.num_damages += behind.num_damages;
+        self.damages.extend(behind.damages);
+        self.holes.extend(behind.holes);
+        self.not_saved += behind.not_saved;
+        self.missing += behind.missing;
+        self.next_number = behind.next_number.or(self.next_number);
+        self
+    }
+}
