@@ -110,20 +110,16 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     outcome
 }
 
-/// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. What the stream brings,
-/// the voltage and the number of images, is left to it.
+/// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. The voltage is asked
+/// for as well: a series that is joined late does not bring it, and a sample waits for nobody.
 fn check_optics(request: &OpticsRequest) -> anyhow::Result<()> {
     let scan_shape = request.sources().iter().find_map(|source| source.values.scan_shape);
     let scan = scan_shape.unwrap_or(kernels::types::ScanShape { rows: 1, cols: 1 });
-    let stream = Source {
-        provenance: Provenance::File,
-        place: "the stream".to_owned(),
-        values: OpticsValues {
-            voltage: Some(kernels::types::Kilovolts(300.0)),
-            scan_shape: Some(scan),
-            ..OpticsValues::default()
-        },
+    let shape = Source {
+        provenance: Provenance::Default,
+        place: "the number of images".to_owned(),
+        values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
     };
-    resolve(request, &[stream], Acquisition { frames_expected: scan.positions() as u64 })?;
+    resolve(request, &[shape], Acquisition { frames_expected: scan.positions() as u64 })?;
     Ok(())
 }

@@ -16,6 +16,8 @@ mod program;
 mod refusals;
 #[path = "command_line/run.rs"]
 mod run;
+#[path = "command_line/serve.rs"]
+mod serve;
 #[path = "command_line/simulate.rs"]
 mod simulate;
 
@@ -25,7 +27,8 @@ use program::{code, sideband, simulated, stderr, stdout};
 fn help_names_every_command_and_the_exit_codes() {
     let output = sideband(&["--help"]);
     assert_eq!(code(&output), 0);
-    for word in ["run", "inspect", "simulate", "demo", "doctor", "130 interrupted", "129 by SIGHUP"] {
+    for word in ["run", "inspect", "simulate", "demo", "doctor", "serve", "130 interrupted", "129 by SIGHUP"]
+    {
         assert!(stdout(&output).contains(word), "{word}");
     }
 }

@@ -66,20 +66,16 @@ impl Acquiring {
         let mut warnings = Vec::new();
         let scan = match (given, said) {
             (Some(scan), _) => scan,
-            (None, Some(images)) => {
-                let scan = square(images).ok_or_else(|| {
-                    anyhow!(
-                        "it has {images} images, which are no square: give --scan-shape ROWSxCOLS with rows x cols = images"
-                    )
-                })?;
+            (None, Some(images)) if images < CONTINUOUS => {
+                let scan = nearly_square(images);
                 warnings.push(format!(
                     "the scan shape is not given: {images} images are taken as {scan} (--scan-shape ROWSxCOLS)"
                 ));
                 scan
             }
-            (None, None) => {
+            (None, _) => {
                 return Err(anyhow!(
-                    "its start was missed, so that its number of images is not known: give --scan-shape ROWSxCOLS"
+                    "how many images it has is not known (its start was missed, or it goes on until it is stopped): give --scan-shape ROWSxCOLS"
                 ));
             }
         };
@@ -103,7 +99,7 @@ impl Acquiring {
         };
         let shape = Source {
             provenance: Provenance::Default,
-            place: "the square of the number of images".to_owned(),
+            place: "the number of images".to_owned(),
             values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
         };
         let acquisition = Acquisition { frames_expected: positions };
@@ -235,10 +231,11 @@ fn conclude(
     Ok(said)
 }
 
-/// The square scan of so many images.
-fn square(images: u64) -> Option<ScanShape> {
-    let side = usize::try_from(images.isqrt()).ok().filter(|&side| side > 0)?;
-    ((side as u64).pow(2) == images).then_some(ScanShape { rows: side, cols: side })
+/// The scan of so many images that is nearest to a square, with rows no longer than columns.
+fn nearly_square(images: u64) -> ScanShape {
+    let images = usize::try_from(images).unwrap_or(usize::MAX).max(1);
+    let rows = (1..=images.isqrt()).rev().find(|rows| images.is_multiple_of(*rows)).unwrap_or(1);
+    ScanShape { rows, cols: images / rows }
 }
 
 /// A folder of its own for every series, in the order of time: the detector's numbers begin again when it restarts.
@@ -251,10 +248,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_square_number_of_images_is_a_square_scan() {
-        let square = |images| square(images).map(|scan| (scan.rows, scan.cols));
-        assert_eq!(square(4096), Some((64, 64)));
-        assert_eq!([square(0), square(4095), square(2), square(u64::MAX)], [None; 4]);
-        assert_eq!(square(1), Some((1, 1)));
+    fn a_scan_of_unknown_shape_is_as_square_as_its_number_of_images_allows() {
+        let shape = |images| {
+            let ScanShape { rows, cols } = nearly_square(images);
+            (rows, cols)
+        };
+        assert_eq!([shape(4096), shape(8192), shape(12)], [(64, 64), (64, 128), (3, 4)]);
+        assert_eq!([shape(4099), shape(1), shape(0)], [(1, 4099), (1, 1), (1, 1)]);
     }
 }

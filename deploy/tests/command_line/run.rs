@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::program::{Array, code, result, run_tiny, sideband, simulated, simulated_with, stderr, stdout};
 
 /// The demonstration, made once for all tests of this file: `acquisition` and `result`.
-fn demo() -> &'static Path {
+pub(crate) fn demo() -> &'static Path {
     static DEMO: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_dir, out) = DEMO.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
@@ -29,7 +29,7 @@ fn truth() -> Value {
 }
 
 /// Flags that say what the simulator was told, with a rotation that may be another.
-fn true_optics(rotation_deg: f64) -> Vec<String> {
+pub(crate) fn true_optics(rotation_deg: f64) -> Vec<String> {
     let truth = truth();
     let number = |value: &Value| value.as_f64().unwrap();
     let aberration = |name: &str| number(&truth["aberrations"][name]);
@@ -48,7 +48,7 @@ fn true_optics(rotation_deg: f64) -> Vec<String> {
 }
 
 /// The demonstration's acquisition, run with flags of one's own.
-fn run_demo(out: &Path, optics: Vec<String>) -> Value {
+pub(crate) fn run_demo(out: &Path, optics: Vec<String>) -> Value {
     let master = demo().join("acquisition/simulated_master.h5");
     let mut args = vec!["run".to_owned(), master.to_str().unwrap().to_owned()];
     args.extend(["--out".to_owned(), out.to_str().unwrap().to_owned(), "--quiet".to_owned()]);
