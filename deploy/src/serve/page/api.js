@@ -1,0 +1,61 @@
+// The HTTP API v1 of the daemon, with the token of the page's own address on every request.
+
+import { parseRaw } from './raw.js';
+
+/** Longest wait for an answer, in ms; a reconstruction on a small machine takes seconds. */
+const PATIENCE_MILLIS = 60000;
+
+/** An address of the daemon with `query` and, where the page has one, the token. */
+export function address(path, query = new URLSearchParams(), token = pageToken()) {
+  const all = new URLSearchParams(query);
+  if (token) all.set('token', token);
+  const text = all.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** The token of the page's own address, or null. */
+export function pageToken() {
+  return globalThis.location ? new URLSearchParams(location.search).get('token') : null;
+}
+
+/** Path of an image of a series. */
+export function imagePath(number, name) {
+  return `/api/v1/series/${number}/images/${name}`;
+}
+
+/** Query for an image in `format`, with ring limits and centre where there are any. */
+export function imageQuery(format, ringQuery = new URLSearchParams()) {
+  const query = new URLSearchParams({ format });
+  for (const [key, value] of ringQuery) query.set(key, value);
+  return query;
+}
+
+/** A refusal of the daemon: its status code and its words. */
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+async function answered(url, init = {}) {
+  const response = await fetch(url, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MILLIS), ...init });
+  if (response.ok) return response;
+  const text = await response.json().then((body) => body.error, () => null);
+  throw new Refused(response.status, text ?? `the daemon answered ${response.status} ${response.statusText}`);
+}
+
+/** JSON at `path`. */
+export async function fetchJson(path) {
+  return (await answered(address(path))).json();
+}
+
+/** A raw image: of GET, or of POST when `parameters` are given. */
+export async function fetchRaw({ path, query, parameters }) {
+  const init = parameters === undefined ? {} : {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(parameters),
+  };
+  return parseRaw(await (await answered(address(path, query), init)).arrayBuffer());
+}

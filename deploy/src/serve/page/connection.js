@@ -1,0 +1,84 @@
+// The event stream of the daemon: status by WebSocket, tried again with back-off, watched for silence.
+
+import { address, fetchJson } from './api.js';
+
+const FIRST_WAIT_MILLIS = 500;
+const LONGEST_WAIT_MILLIS = 10000;
+const SILENCE_MILLIS = 5000;
+
+/** Wait before attempt `attempt` (1, 2, ...): doubles up to ten seconds; `chance` in 0..1 spreads many pages. */
+export function backoffMillis(attempt, chance = Math.random()) {
+  const wait = Math.min(FIRST_WAIT_MILLIS * 2 ** (attempt - 1), LONGEST_WAIT_MILLIS);
+  return Math.round(wait * (0.8 + 0.4 * chance));
+}
+
+/**
+ * Keeps a WebSocket to the daemon open. `onStatus(status)` for every status; `onLink(link)` when the link changes:
+ * {up: true} or {up: false, attempt, retryAt (ms of Date.now()) or null while trying, reason}.
+ */
+export class Connection {
+  #socket = null;
+  #attempt = 0;
+  #lastHeard = 0;
+  #timer = null;
+  #reason = 'connecting';
+
+  constructor({ onStatus, onLink }) {
+    this.onStatus = onStatus;
+    this.onLink = onLink;
+    setInterval(() => this.#watch(), SILENCE_MILLIS);
+  }
+
+  /** Connects now, whatever the back-off says. */
+  async connect() {
+    clearTimeout(this.#timer);
+    this.onLink({ up: false, attempt: this.#attempt, retryAt: null, reason: this.#reason });
+    try {
+      // The status code of a refused WebSocket is hidden from a page; a plain request tells "token needed" from "down".
+      this.onStatus(await fetchJson('/api/v1/status'));
+    } catch (error) {
+      this.#again(error.status === 401 || error.status === 403 ? `${error.message}: add ?token=... to the address` : 'the daemon does not answer');
+      return;
+    }
+    const url = new URL(address('/api/v1/events'), location.href);
+    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+    const socket = new WebSocket(url);
+    this.#socket = socket;
+    socket.onopen = () => {
+      this.#attempt = 0;
+      this.#lastHeard = Date.now();
+      this.onLink({ up: true });
+    };
+    socket.onmessage = ({ data }) => {
+      this.#lastHeard = Date.now();
+      if (typeof data === 'string') this.onStatus(JSON.parse(data));
+    };
+    socket.onclose = () => {
+      if (this.#socket === socket) this.#again('the event stream was closed');
+    };
+  }
+
+  #again(reason) {
+    this.#socket = null;
+    this.#attempt += 1;
+    this.#reason = reason;
+    const wait = backoffMillis(this.#attempt);
+    this.onLink({ up: false, attempt: this.#attempt, retryAt: Date.now() + wait, reason });
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.connect(), wait);
+  }
+
+  // Silence is no proof of a dead link (nothing may have changed), an unanswered question is.
+  async #watch() {
+    const socket = this.#socket;
+    if (socket?.readyState !== WebSocket.OPEN || Date.now() - this.#lastHeard < SILENCE_MILLIS) return;
+    try {
+      await fetch(address('/healthz'), { cache: 'no-store', signal: AbortSignal.timeout(SILENCE_MILLIS - 500) });
+    } catch {
+      if (this.#socket !== socket) return;
+      socket.onclose = null;
+      socket.close();
+      this.#again('the daemon does not answer');
+    }
+  }
+}

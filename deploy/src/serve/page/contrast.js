@@ -1,0 +1,59 @@
+// Contrast: which values are the darkest and the brightest colour.
+
+/** Most values that are sorted for percentiles; of larger images every n-th is taken. */
+const MOST_SORTED = 131072;
+
+/** What an image begins with, in per cent of its values. */
+export const DEFAULT_PERCENTILES = { low: 0.5, high: 99.5 };
+
+/** The finite values (every n-th of a large image), ascending. */
+export function sortedFinite(values, most = MOST_SORTED) {
+  const stride = Math.max(1, Math.ceil(values.length / most));
+  const taken = new Float32Array(Math.ceil(values.length / stride));
+  let count = 0;
+  for (let i = 0; i < values.length; i += stride) if (Number.isFinite(values[i])) taken[count++] = values[i];
+  return taken.subarray(0, count).sort();
+}
+
+/** Value below which `percent` of `sorted` lie, on a straight line between neighbours; NaN of nothing. */
+export function percentile(sorted, percent) {
+  if (sorted.length === 0) return NaN;
+  const place = (Math.min(Math.max(percent, 0), 100) / 100) * (sorted.length - 1);
+  const below = Math.floor(place), above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+/**
+ * Values of the two ends of a colour map.
+ *
+ * A diverging map has its middle at the median, a cyclic one goes once round from -pi to pi (radians) and heeds no
+ * percentile.
+ */
+export function limits(sorted, { low, high, map }, unit) {
+  if (map === 'cyclic') {
+    const period = unit === 'rad' ? 2 * Math.PI : percentile(sorted, high) - percentile(sorted, low) || 1;
+    const start = unit === 'rad' ? -Math.PI : percentile(sorted, low);
+    return { low: start, high: start + period, period };
+  }
+  const bottom = percentile(sorted, low), top = percentile(sorted, high);
+  if (map !== 'diverging') return { low: bottom, high: top, period: null };
+  const middle = percentile(sorted, 50);
+  const reach = Math.max(top - middle, middle - bottom);
+  return { low: middle - reach, high: middle + reach, period: null };
+}
+
+/** Percentiles for more (`factor` > 1) or less contrast: what is clipped at both ends grows by `factor`. */
+export function stretched({ low, high }, factor) {
+  const clip = (part) => Math.min(Math.max((part < 0.05 && factor > 1 ? 0.05 : part) * factor, 0), 45);
+  const tidy = (part) => Math.round(part * 100) / 100;
+  return { low: tidy(clip(low)), high: tidy(100 - clip(100 - high)) };
+}
+
+/** Counts of `sorted` in `bins` equal steps from its first to its last value. */
+export function histogram(sorted, bins) {
+  const counts = new Uint32Array(bins);
+  if (sorted.length === 0) return counts;
+  const first = sorted[0], span = sorted[sorted.length - 1] - first || 1;
+  for (const value of sorted) counts[Math.min(bins - 1, Math.floor(((value - first) / span) * bins))] += 1;
+  return counts;
+}

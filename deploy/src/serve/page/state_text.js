@@ -1,0 +1,117 @@
+// The state of the daemon in words: pure functions of the status JSON.
+
+import { bytes, count, significant } from './format.js';
+
+const LOW_DISK_BYTES = 10e9;
+const LOW_MEMORY_BYTES = 1e9;
+
+/** {word, detail, part (0..1 or null), tone} for the large line. */
+export function stateLine(status) {
+  const { state, series, stream } = status;
+  const word = state.toUpperCase();
+  const tone = { failed: 'bad', partial: 'amber', complete: 'good', receiving: 'blue' }[state] ?? '';
+  if (state === 'listening' || !series) return { word, detail: `for the detector at ${stream.address}`, part: null, tone };
+  const { received, expected } = series.frames;
+  return { word, detail: `${count(received)} of ${count(expected)} frames`, part: expected > 0 ? received / expected : null, tone };
+}
+
+/** [{term, value, tone, title}] for the figures beside it. */
+export function figures(status) {
+  const { series, recording, memory, stream } = status;
+  const missing = series?.frames.missing ?? 0;
+  const dropped = status.detector_dropped;
+  return [
+    { term: 'rate', value: series ? `${significant(series.frames_per_s, 3)} frames/s` : '–' },
+    { term: 'missing', value: series ? `${count(missing)} frames` : '–', tone: missing > 0 ? 'bad' : '' },
+    recordingFigure(recording),
+    {
+      term: 'memory',
+      value: memory.free_bytes === null ? bytes(memory.resident_bytes) : `${bytes(memory.resident_bytes)}, ${bytes(memory.free_bytes)} free`,
+      tone: memory.free_bytes !== null && memory.free_bytes < LOW_MEMORY_BYTES ? 'amber' : '',
+      title: 'resident in the daemon, and free on the machine',
+    },
+    {
+      term: 'disk left',
+      value: status.disk_free_bytes === null ? 'unknown' : bytes(status.disk_free_bytes),
+      tone: status.disk_free_bytes !== null && status.disk_free_bytes < LOW_DISK_BYTES ? 'bad' : '',
+    },
+    {
+      term: 'detector dropped',
+      value: dropped === null ? 'unknown' : `${count(dropped)} frames`,
+      tone: dropped > 0 ? 'bad' : '',
+      title: 'frames that the detector itself says it could not send',
+    },
+    {
+      term: `stream ${stream.address}`,
+      value: stream.connected ? 'connected' : 'not connected',
+      tone: stream.connected ? 'good' : 'amber',
+      title: `${count(stream.messages)} messages, ${bytes(stream.bytes)}; ${count(stream.connections)} connections, ${count(stream.failures)} failures`,
+    },
+  ];
+}
+
+function recordingFigure(recording) {
+  if (recording === null) return { term: 'durable on disk', value: 'not recorded', title: 'no recording is configured' };
+  const title = `recording to ${recording.folder}`;
+  if (recording.not_saved > 0 || recording.last_error) {
+    const value = recording.not_saved > 0 ? `NOT SAVED: ${count(recording.not_saved)} messages` : 'NOT SAVED';
+    return { term: 'durable on disk', value, tone: 'bad', title: recording.last_error ?? title };
+  }
+  return { term: 'durable on disk', value: `${count(recording.durable)} of ${count(recording.received)} messages`, title };
+}
+
+/** [{text, isBad}] of everything that should not be overlooked; `series` is the one shown. */
+export function warnings(status, series) {
+  const list = [];
+  const say = (text, isBad = false) => text && list.push({ text, isBad });
+  const { recording, stream } = status;
+  if (recording && (recording.not_saved > 0 || recording.last_error)) {
+    say(`NOT SAVED: ${count(recording.not_saved)} messages are not on disk${recording.last_error ? ` (${recording.last_error})` : ''}`, true);
+  }
+  if (status.detector_dropped > 0) say(`the detector dropped ${count(status.detector_dropped)} frames`, true);
+  if (series?.problem) say(`series ${series.number}: ${series.problem}`, true);
+  for (const text of series?.warnings ?? []) say(text);
+  if (series) {
+    const { late, doubled, corrupt } = series.frames;
+    if (corrupt > 0) say(`${count(corrupt)} frames corrupt`, true);
+    if (doubled > 0) say(`${count(doubled)} frames came twice`);
+    if (late > 0) say(`${count(late)} frames came too late`);
+  }
+  if (stream.ring_full > 0) say(`the receiver's ring was full ${count(stream.ring_full)} times`);
+  if (stream.garbage > 0) say(`${count(stream.garbage)} messages were not understood`);
+  if (stream.last_error) say(`stream: ${stream.last_error}`);
+  return list;
+}
+
+/** One line about a series: what was scanned with what. */
+export function facts(series) {
+  if (!series) return 'no series yet';
+  const { optics } = series;
+  const parts = [
+    `series ${series.number}, detector id ${series.id}`,
+    `scan ${series.scan_shape.join(' × ')}`,
+    `detector ${series.detector_shape.join(' × ')} px`,
+    series.count_type,
+  ];
+  if (optics) {
+    parts.push(`${significant(optics.voltage_kv)} kV`, `${significant(optics.semi_angle_mrad)} mrad`);
+    if (optics.scan_step_nm) parts.push(`step ${optics.scan_step_nm.map((step) => significant(step, 3)).join(' × ')} nm`);
+  }
+  if (series.ending) parts.push(`ended: ${series.ending}`);
+  return parts.join(' · ');
+}
+
+/** True while more frames or a better phase may come. */
+export function isRunning(series) {
+  return series?.state === 'receiving' || series?.state === 'reconstructing';
+}
+
+/** [{text, tone}] beside the phase. */
+export function phaseBadges(phase, pixelsUsed = phase?.pixels_used) {
+  if (!phase) return [];
+  return [
+    { text: phase.badge, tone: phase.badge === 'final' ? 'good' : 'amber' },
+    { text: String(phase.device).toUpperCase(), tone: '' },
+    { text: `${count(pixelsUsed)} BF pixels used`, tone: '' },
+  ];
+}
