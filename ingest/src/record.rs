@@ -11,6 +11,7 @@
 mod batch;
 mod counters;
 mod error;
+mod export;
 mod folder;
 mod format;
 mod reader;
@@ -24,9 +25,10 @@ mod writer;
 
 pub use counters::RecordCounters;
 pub use error::RecordError;
+pub use export::{ExportSettings, ExportSummary, MissingFrames, export_series};
 pub use folder::RecordLog;
 pub use format::{Hole, MOST_RECORD_BYTES, RecordKind};
-pub use reader::{Damage, LogReader, LogReport, Place, Record};
+pub use reader::{Damage, LogReader, LogReport, Place, Record, RecordFinder};
 pub use series::{FrameRanges, SeriesInLog, list_series};
 pub use settings::{RecordSettings, Retention};
 pub use source::{LogSource, LogSourceSettings, Pace};

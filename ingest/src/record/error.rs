@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::filewriter::FilewriterError;
+
 /// Why a log cannot be written, or not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -33,6 +35,17 @@ pub enum RecordError {
         /// What is wrong.
         why: &'static str,
     },
+    /// The log has no such series, or none of its frames can be stored.
+    #[error("series {series}: {why}")]
+    Series {
+        /// The number of the series.
+        series: u64,
+        /// What is missing.
+        why: String,
+    },
+    /// The files could not be written.
+    #[error(transparent)]
+    Filewriter(#[from] FilewriterError),
     /// A setting that no recorder can have.
     #[error("{what}: got {got}, expected {expected}")]
     BadSetting {

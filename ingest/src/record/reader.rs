@@ -3,10 +3,10 @@
 //! A record is sound when its head and its payload have their checksums and its lengths add up. Behind what is not, the
 //! reader looks for the next sound head; nothing is believed that does not fit the file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::error::{RecordError, io};
-use super::folder::{SegmentFile, segments};
+use super::folder::{SegmentFile, segment_path, segments};
 use super::format::{Head, Hole, NONE, RECORD_HEAD_BYTES, RECORD_MAGIC, RecordKind, split};
 use super::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::window::Window;
@@ -323,6 +323,48 @@ impl Open {
             from += 1;
         }
         Ok(self.window.len)
+    }
+}
+
+/// Reads single records again, by their places.
+#[derive(Debug)]
+pub struct RecordFinder {
+    folder: PathBuf,
+    open: Option<Open>,
+}
+
+impl RecordFinder {
+    /// Reads in a folder of which a [`LogReader`] told the places.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf(), open: None }
+    }
+
+    /// The record at a place. Fastest in the order in which the log was written.
+    ///
+    /// # Errors
+    /// [`RecordError::Io`]; [`RecordError::Damaged`] where there is no sound record any more.
+    pub fn read(&mut self, place: Place) -> Result<Record<'_>, RecordError> {
+        let Place { segment, offset, .. } = place;
+        let path = segment_path(&self.folder, segment);
+        let open = match self.open.take().filter(|open| open.number == segment) {
+            Some(open) => self.open.insert(open),
+            None => {
+                let window = Window::open(&path).map_err(io("opening", &path))?;
+                self.open.insert(Open { number: segment, window, at: 0 })
+            }
+        };
+        let reading = io("reading", &path);
+        match open.look(offset).map_err(&reading)? {
+            Found::Sound(head) => {
+                let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
+                let at = offset + RECORD_HEAD_BYTES as u64;
+                let payload = open.window.get(at, head.payload_bytes).map_err(&reading)?;
+                Ok(Record::new(&head, Place { segment, offset, bytes }, payload))
+            }
+            Found::Payload(_, why) | Found::Nothing(why) => {
+                Err(RecordError::Damaged { segment, offset, why })
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is recorded is read back, whatever happens to the disk, the file or the program in between.
 
 mod damage;
+mod export;
 mod full;
 mod kill;
 mod replay;

@@ -1,0 +1,200 @@
+//! What a master says, from the start of the series. What the stream did not say is 0 or `unknown`, never a guess.
+
+use kernels::bslz4_decode::decode_frame;
+use kernels::types::{Kilovolts, Metres};
+use minicbor::data::Type;
+use minicbor::decode::{Decoder, Error};
+
+use crate::filewriter::MasterMetadata;
+use crate::stream::message::Start;
+
+/// Pixels of the largest detector there is, and some.
+const MOST_PIXELS: usize = 1 << 26;
+
+/// A series of which nothing was said.
+pub(super) fn unknown() -> MasterMetadata {
+    MasterMetadata {
+        voltage: Kilovolts(0.0),
+        saturation_value: u32::MAX,
+        count_time_secs: 0.0,
+        frame_time_secs: 0.0,
+        trigger_mode: "unknown".to_owned(),
+        sensor_material: "unknown".to_owned(),
+        sensor_thickness: Metres(0.0),
+        pixel_size: Metres(0.0),
+        threshold: Kilovolts(0.0),
+        ..MasterMetadata::default()
+    }
+}
+
+/// What the filewriter wants to know and [`Start`] does not hold.
+#[derive(Default)]
+struct More {
+    threshold_ev: Option<f64>,
+    sensor_material: Option<String>,
+    sensor_thickness_m: Option<f64>,
+    trigger_mode: Option<String>,
+    firmware: Option<String>,
+    mask_applied: Option<bool>,
+    images_per_trigger: Option<u64>,
+}
+
+/// What a start says; `parts` are those of its message.
+pub(super) fn of_start<'a>(
+    start: &Start<'_>,
+    mut parts: impl Iterator<Item = &'a [u8]>,
+    channel: Option<&str>,
+) -> MasterMetadata {
+    let more = match parts.next() {
+        Some(cbor @ [0xa0..=0xdb, ..]) => {
+            let mut more = More::default();
+            // what comes before something that is not understood counts
+            let _ = read_cbor(cbor, channel.or(start.channels.first().copied()), &mut more);
+            more
+        }
+        _ => parts.next().map(read_json).unwrap_or_default(),
+    };
+    let unknown = unknown();
+    let positive = |value: Option<f64>| value.filter(|value| value.is_finite() && *value > 0.0);
+    MasterMetadata {
+        voltage: positive(start.incident_energy_ev).map_or(unknown.voltage, |ev| Kilovolts(ev * 1e-3)),
+        beam_centre: start.beam_centre.map_or([0.0, 0.0], |(row, col)| [row, col]),
+        pixel_mask: pixel_mask(start).unwrap_or_default(),
+        pixel_mask_applied: more.mask_applied.unwrap_or(false),
+        saturation_value: start
+            .saturation_value
+            .map_or(unknown.saturation_value, |value| u32::try_from(value).unwrap_or(u32::MAX)),
+        count_time_secs: positive(start.count_time_s).unwrap_or(0.0),
+        frame_time_secs: positive(start.frame_time_s).unwrap_or(0.0),
+        description: start.description.map_or(unknown.description, shortened),
+        detector_number: start.serial_number.map_or(unknown.detector_number, shortened),
+        firmware: more.firmware.unwrap_or(unknown.firmware),
+        trigger_mode: more.trigger_mode.unwrap_or(unknown.trigger_mode),
+        images_per_trigger: more.images_per_trigger.unwrap_or(1),
+        sensor_material: more.sensor_material.unwrap_or(unknown.sensor_material),
+        sensor_thickness: positive(more.sensor_thickness_m).map_or(unknown.sensor_thickness, Metres),
+        pixel_size: start.pixel_size_m.map_or(unknown.pixel_size, |(_, col)| Metres(col)),
+        threshold: positive(more.threshold_ev).map_or(unknown.threshold, |ev| Kilovolts(ev * 1e-3)),
+        ..unknown
+    }
+}
+
+/// Texts of the stream go into headers of limited length.
+fn shortened(text: &str) -> String {
+    text.chars().take(256).collect()
+}
+
+fn pixel_mask(start: &Start<'_>) -> Option<Vec<u32>> {
+    let (packed, detector) = (start.pixel_mask?, start.detector?);
+    let pixels = detector.rows.checked_mul(detector.cols).filter(|&pixels| pixels <= MOST_PIXELS)?;
+    let mut mask = vec![0; pixels];
+    match decode_frame(packed.encoding, packed.bytes, &mut mask) {
+        Ok(()) => Some(mask),
+        Err(error) => {
+            tracing::warn!("the pixel mask of the stream cannot be read and is left out: {error}");
+            None
+        }
+    }
+}
+
+/// The detector's configuration of stream v1.
+fn read_json(config: &[u8]) -> More {
+    let config: serde_json::Value = serde_json::from_slice(config).unwrap_or_default();
+    let number = |name: &str| config.get(name).and_then(serde_json::Value::as_f64);
+    let text = |name: &str| config.get(name).and_then(serde_json::Value::as_str).map(shortened);
+    let flag = |name: &str| {
+        let value = config.get(name)?;
+        value.as_bool().or(value.as_f64().map(|value| value != 0.0))
+    };
+    More {
+        threshold_ev: number("threshold_energy"),
+        sensor_material: text("sensor_material"),
+        sensor_thickness_m: number("sensor_thickness"),
+        trigger_mode: text("trigger_mode"),
+        firmware: text("eiger_fw_version"),
+        mask_applied: flag("pixel_mask_applied"),
+        images_per_trigger: config.get("nimages").and_then(serde_json::Value::as_u64),
+    }
+}
+
+/// The start of stream v2.
+fn read_cbor(bytes: &[u8], channel: Option<&str>, more: &mut More) -> Result<(), Error> {
+    let mut decoder = Decoder::new(bytes);
+    if decoder.datatype()? == Type::Tag {
+        decoder.tag()?;
+    }
+    let mut pairs = decoder.map()?;
+    loop {
+        match &mut pairs {
+            Some(0) => return Ok(()),
+            Some(left) => *left -= 1,
+            None if decoder.datatype()? == Type::Break => return Ok(()),
+            None => {}
+        }
+        match (decoder.str()?, decoder.datatype()?) {
+            ("sensor_material", Type::String) => more.sensor_material = Some(shortened(decoder.str()?)),
+            ("sensor_thickness", kind) => more.sensor_thickness_m = number(&mut decoder, kind)?,
+            ("pixel_mask_enabled", Type::Bool) => more.mask_applied = Some(decoder.bool()?),
+            ("threshold_energy", Type::Map) => {
+                for _ in 0..decoder.map()?.unwrap_or(0) {
+                    let name = decoder.str()?;
+                    let kind = decoder.datatype()?;
+                    let value = number(&mut decoder, kind)?;
+                    if channel.is_none_or(|channel| channel == name) {
+                        more.threshold_ev = more.threshold_ev.or(value);
+                    }
+                }
+            }
+            _ => decoder.skip()?,
+        }
+    }
+}
+
+/// A number of any width, or nothing where there is none.
+fn number(decoder: &mut Decoder<'_>, kind: Type) -> Result<Option<f64>, Error> {
+    Ok(match kind {
+        Type::F16 => Some(decoder.f16()?.into()),
+        Type::F32 => Some(decoder.f32()?.into()),
+        Type::F64 => Some(decoder.f64()?),
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 => Some(decoder.u64()? as f64),
+        _ => {
+            decoder.skip()?;
+            None
+        }
+    })
+}
+
+/// A moment as the detector writes it, `2026-11-01T00:00:00.000`, UTC.
+pub(super) fn date(nanos: u64) -> String {
+    let (secs, millis) = (nanos / 1_000_000_000, nanos / 1_000_000 % 1000);
+    let (days, of_day) = (secs / 86_400, secs % 86_400);
+    // Years that begin in March have their leap day last; 400 of them are 146,097 days, and 0000-03-01 lies 719,468 days
+    // before 1970.
+    let (era, day) = ((days + 719_468) / 146_097, (days + 719_468) % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = 400 * era + year + u64::from(month <= 2);
+    let [hour, minute, second] = [of_day / 3600, of_day / 60 % 60, of_day % 60];
+    format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_date_of_the_calendar() {
+        for (secs, expected) in [
+            (0, "1970-01-01T00:00:00.042"),
+            (951_782_399, "2000-02-28T23:59:59.042"),
+            (951_782_400, "2000-02-29T00:00:00.042"),
+            (951_868_800, "2000-03-01T00:00:00.042"),
+            (4_107_542_400, "2100-03-01T00:00:00.042"),
+        ] {
+            assert_eq!(date(secs * 1_000_000_000 + 42_000_000), expected);
+        }
+    }
+}
