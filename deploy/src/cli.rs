@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 asked in a way that cannot be done (flags, optics), 130 interrupted by Ctrl-C, 143 by
 //! SIGTERM, 129 by SIGHUP, with partial results saved if there were any.
 
+mod config;
 mod demo;
 mod doctor;
 mod inspect;
@@ -20,6 +21,7 @@ use crate::optics::OpticsError;
 use crate::request::{Interrupted, WrongFlags};
 use crate::simulate::SimulateArgs;
 
+pub use config::ConfigArgs;
 pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
@@ -52,6 +54,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Listen to a detector: reconstruct series after series while they come, and show them on a page.
     Serve(Box<ServeArgs>),
+    /// Check or print a file of settings of the daemon.
+    Config(ConfigArgs),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }
@@ -117,6 +121,7 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
             Ok(Ending::Done)
         }
         Command::Serve(args) => serve::serve(&args, signals::stop_on_signal()?),
+        Command::Config(args) => config::config(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),
     }

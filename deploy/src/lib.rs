@@ -5,6 +5,7 @@
 //! parameter comes from) first.
 
 pub mod cli;
+pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod inspect;

@@ -16,7 +16,7 @@ pub(crate) use check::{
     SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, meant,
 };
 pub use missing::Missing;
-pub use optics_file::read_optics_file;
+pub use optics_file::{OpticsTable, read_optics_file};
 pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve};
 pub use text::{parse_aberration, parse_number, parse_pair, parse_row_col};
 pub use values::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};

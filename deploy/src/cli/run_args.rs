@@ -72,7 +72,7 @@ pub struct LimitArgs {
     pub quiet: bool,
 }
 
-pub(super) fn positive(text: &str) -> Result<f64, String> {
+fn positive(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(gb) if 0.0 < gb && gb < 1e9 => Ok(gb),
         _ => Err(format!("got '{text}', expected a positive number of GB")),

@@ -2,46 +2,50 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{anyhow, ensure};
 use clap::Args;
 
-use super::run_args::RingArgs;
 use super::{Ending, OpticsArgs, tell};
-use crate::optics::OpticsError;
-use crate::request::{StopFlag, parse_threads};
+use crate::config::{Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RingsConfig};
+use crate::request::{StopFlag, WrongFlags, parse_threads};
+use crate::rings::{Ring, Rings};
 use crate::serve::ServeRequest;
 
-/// What `sideband serve` takes.
+/// What `sideband serve` takes. Flag, environment, file of settings, default: the first that says it counts.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
+    /// File of settings, sideband.toml; every flag below is stronger than it.
+    #[arg(long, value_name = "FILE.toml", env = "SIDEBAND_CONFIG")]
+    pub config: Option<PathBuf>,
     /// The detector's PUSH socket: port 9999 for stream v1, 31001 for stream v2.
     #[arg(long, value_name = "HOST:PORT", env = "SIDEBAND_STREAM")]
-    pub stream: String,
+    pub stream: Option<String>,
     /// Folder that gets a folder for every series.
     #[arg(long, value_name = "DIR", env = "SIDEBAND_OUT")]
-    pub out: PathBuf,
-    /// Where the page and the API are served; away from this machine's own addresses a token is needed.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8040", env = "SIDEBAND_LISTEN")]
-    pub listen: SocketAddr,
+    pub out: Option<PathBuf>,
+    /// Where the page and the API are served; away from this machine's own addresses a token is needed [default: 127.0.0.1:8040].
+    #[arg(long, value_name = "ADDR:PORT", env = "SIDEBAND_LISTEN")]
+    pub listen: Option<SocketAddr>,
     /// File with the token that the page and the API are asked with; made up at the start where one is needed and none given.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "SIDEBAND_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
     /// Channel of stream v2 to read, such as threshold_1; the first of each image when not given.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "SIDEBAND_CHANNEL")]
     pub channel: Option<String>,
-    /// Seconds of silence after which a series is over.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
-    pub silence_s: f64,
-    /// Memory between the wire and the rest, MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..=65536))]
-    pub ring_mib: u32,
+    /// Seconds of silence after which a series is over [default: 10].
+    #[arg(long, value_name = "SECONDS", env = "SIDEBAND_SILENCE_S")]
+    pub silence_s: Option<f64>,
+    /// Memory between the wire and the rest, MiB [default: 256].
+    #[arg(long, value_name = "MIB", env = "SIDEBAND_RING_MIB")]
+    pub ring_mib: Option<u32>,
     /// Most memory the encoded counts may take, in GB (10^9 bytes); chosen from the free memory when not given.
-    #[arg(long, value_name = "GB", value_parser = super::run_args::positive)]
+    #[arg(long, value_name = "GB", env = "SIDEBAND_MEMORY_GB")]
     pub memory_gb: Option<f64>,
     /// Worker threads; one a core when not given.
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    #[arg(long, value_name = "N", env = "SIDEBAND_THREADS", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// End after so many series; stays when not given.
     #[arg(long, value_name = "N")]
@@ -49,63 +53,103 @@ pub struct ServeArgs {
     /// The microscope.
     #[command(flatten)]
     pub optics: OpticsArgs,
-    /// The virtual detectors.
-    #[command(flatten)]
-    pub rings: RingArgs,
+    /// Bright field, IN,OUT in units of the bright-field radius [default: 0,0.9].
+    #[arg(long, value_name = "IN,OUT", help_heading = RINGS)]
+    pub bf_ring: Option<Ring>,
+    /// Annular dark field [default: 1.2,1.85].
+    #[arg(long, value_name = "IN,OUT", help_heading = RINGS)]
+    pub adf_ring: Option<Ring>,
+    /// Dark field [default: 1.1,inf].
+    #[arg(long, value_name = "IN,OUT", help_heading = RINGS)]
+    pub df_ring: Option<Ring>,
 }
+
+const RINGS: &str = "Virtual detectors (units of the bright-field radius)";
 
 /// Most bytes of a token file.
 const MOST_TOKEN_BYTES: u64 = 4096;
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("got '{text}', expected 0.1 to 86400 s")),
-    }
+/// Refuses a number outside its range, by its name.
+fn within(name: &str, value: f64, [least, most]: [f64; 2], unit: &str) -> anyhow::Result<f64> {
+    let refused = || anyhow!("{name}: got {value}, expected {least} to {most} {unit}");
+    if (least..=most).contains(&value) { Ok(value) } else { Err(WrongFlags::because(refused())) }
 }
 
 impl ServeArgs {
-    /// What is asked for, its files read; it ends when `stop` is raised.
+    /// What is asked for, the file of settings and all others read; it ends when `stop` is raised.
     ///
     /// # Errors
-    /// [`OpticsError::OpticsFile`]; a token file that cannot be read or holds no token.
-    fn request(&self, stop: StopFlag) -> anyhow::Result<ServeRequest> {
-        let token = match &self.token_file {
-            None => None,
-            Some(path) => {
-                let refused = |what: String| anyhow::anyhow!("{}: {what}", path.display());
-                let bytes = ingest::read_small_file(path, MOST_TOKEN_BYTES)
-                    .map_err(|error| refused(error.to_string()))?;
-                let text = String::from_utf8_lossy(&bytes).trim().to_owned();
-                let is_fine = text.len() >= 16
-                    && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
-                anyhow::ensure!(
-                    is_fine,
-                    refused(format!(
-                        "got {} characters, expected a token of at least 16 letters, digits, - _ . ~",
-                        text.len()
-                    ))
-                );
-                Some(text)
-            }
-        };
-        let optics = self.optics.request().map_err(|error: OpticsError| anyhow::Error::from(error))?;
+    /// What is missing, by name; a file that cannot be read; a number out of its range; a token that is none.
+    pub fn request(&self, stop: StopFlag) -> anyhow::Result<ServeRequest> {
+        let config = self.config.as_deref().map(Config::read).transpose();
+        let config = config.map_err(WrongFlags::because)?.unwrap_or_default();
+        let missing = |what: &str| WrongFlags::because(anyhow!("{what}"));
+        let stream = self.stream.clone().or(config.stream.address.clone());
+        let stream = stream.ok_or_else(|| {
+            missing("nobody said where the detector is: give --stream HOST:PORT, or address in [stream]")
+        })?;
+        let out = self.out.clone().or(config.results.out.clone());
+        let out =
+            out.ok_or_else(|| missing("nobody said where results go: give --out DIR, or out in [results]"))?;
+        let token_file = self.token_file.as_ref().or(config.page.token_file.as_ref());
+        let mut optics = self.optics.request()?;
+        if let (None, Some(path)) = (&optics.optics_file, &self.config) {
+            let values = config.optics_values().map_err(|what| WrongFlags::because(anyhow!("{what}")))?;
+            optics.optics_file = Some((path.clone(), values));
+        }
+        let silence = self.silence_s.or(config.stream.silence_s).unwrap_or(DEFAULT_SILENCE_S);
+        let silence = within("silence_s", silence, [0.1, 86_400.0], "s")?;
+        let ring_mib = self.ring_mib.or(config.stream.ring_mib).unwrap_or(DEFAULT_RING_MIB);
+        let ring_mib = within("ring_mib", ring_mib.into(), [8.0, 65_536.0], "MiB")?;
+        let memory_gb = self.memory_gb.or(config.limits.memory_gb);
+        let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, [1e-3, 1e9], "GB")).transpose()?;
         Ok(ServeRequest {
-            stream: self.stream.trim_start_matches("tcp://").to_owned(),
-            listen: self.listen,
-            token,
-            out: self.out.clone(),
+            stream: stream.trim_start_matches("tcp://").to_owned(),
+            listen: self.listen.or(config.page.listen).unwrap_or(DEFAULT_LISTEN),
+            token: token_file.map(|path| read_token(path)).transpose()?,
+            out,
             optics,
-            rings: self.rings.rings(),
-            channel: self.channel.clone(),
-            silence: Duration::from_secs_f64(self.silence_s),
-            ring_bytes: (self.ring_mib as usize) << 20,
-            memory_budget_bytes: self.memory_gb.map(|gb| (gb * 1e9) as u64),
-            threads: self.threads,
+            rings: self.rings(&config.virtual_detectors)?,
+            channel: self.channel.clone().or(config.stream.channel.clone()),
+            silence: Duration::from_secs_f64(silence),
+            ring_bytes: (ring_mib as usize) << 20,
+            memory_budget_bytes: memory_gb.map(|gb| (gb * 1e9) as u64),
+            threads: self.threads.or(config.limits.threads),
             most_series: self.series,
             stop,
         })
     }
+
+    fn rings(&self, config: &RingsConfig) -> anyhow::Result<Rings> {
+        let usual = Rings::default();
+        let ring = |flag: Option<Ring>, said: &Option<String>, usual: Ring| match (flag, said) {
+            (Some(ring), _) => Ok(ring),
+            (None, Some(text)) => text.parse().map_err(|why: String| WrongFlags::because(anyhow!(why))),
+            (None, None) => Ok(usual),
+        };
+        Ok(Rings {
+            bf: ring(self.bf_ring, &config.bf_ring, usual.bf)?,
+            adf: ring(self.adf_ring, &config.adf_ring, usual.adf)?,
+            df: ring(self.df_ring, &config.df_ring, usual.df)?,
+        })
+    }
+}
+
+/// Reads a token.
+fn read_token(path: &Path) -> anyhow::Result<String> {
+    let refused = |what: String| anyhow!("{}: {what}", path.display());
+    let bytes =
+        ingest::read_small_file(path, MOST_TOKEN_BYTES).map_err(|error| refused(error.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    ensure!(
+        text.len() >= 16 && text.bytes().all(is_fine),
+        refused(format!(
+            "got {} characters, expected a token of at least 16 letters, digits, - _ . ~",
+            text.len()
+        ))
+    );
+    Ok(text)
 }
 
 /// Serves until it is told to stop, or enough series have come.

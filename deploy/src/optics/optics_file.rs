@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kernels::types::{ABERRATIONS, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::text::aberration_of;
 use super::{OpticsError, OpticsValues};
 
 /// The file as it is written; the keys are the flags with underscores.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub struct OpticsTable {
     voltage_kv: Option<f64>,
     semi_angle_mrad: Option<f64>,
     scan_step_nm: Option<OneOrTwo>,
@@ -26,7 +26,7 @@ struct Written {
     aberrations: BTreeMap<String, WrittenAberration>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected one number or [ROW, COL]")]
 enum OneOrTwo {
     Both(f64),
@@ -42,14 +42,14 @@ impl OneOrTwo {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a shape such as \"256x256\" or [256, 256]")]
 enum WrittenShape {
     Text(String),
     RowsCols([usize; 2]),
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected NM, or [NM, DEG]")]
 enum WrittenAberration {
     Size(f64),
@@ -71,32 +71,43 @@ pub fn read_optics_file(path: &Path) -> Result<OpticsValues, OpticsError> {
 }
 
 fn parse(text: &str) -> Result<OpticsValues, String> {
-    let written: Written = toml::from_str(text).map_err(|error| in_words(&error.to_string()))?;
-    let scan_shape = match written.scan_shape {
-        None => None,
-        Some(WrittenShape::Text(text)) => Some(text.parse()?),
-        Some(WrittenShape::RowsCols([rows, cols])) => Some(ScanShape { rows, cols }),
-    };
-    let mut aberrations = Vec::new();
-    for (name, value) in &written.aberrations {
-        let term = match value {
-            WrittenAberration::Size(size) => aberration_of(name, &[*size]),
-            WrittenAberration::SizeAndAngle(numbers) => aberration_of(name, numbers),
-        }?;
-        aberrations.push(term);
+    let table: OpticsTable = toml::from_str(text).map_err(|error| in_words(&error.to_string()))?;
+    table.values()
+}
+
+impl OpticsTable {
+    /// What it says.
+    ///
+    /// # Errors
+    /// A shape or an aberration that is none.
+    pub(crate) fn values(&self) -> Result<OpticsValues, String> {
+        let scan_shape = match &self.scan_shape {
+            None => None,
+            Some(WrittenShape::Text(text)) => Some(text.parse()?),
+            Some(WrittenShape::RowsCols([rows, cols])) => Some(ScanShape { rows: *rows, cols: *cols }),
+        };
+        let mut aberrations = Vec::new();
+        for (name, value) in &self.aberrations {
+            let term = match value {
+                WrittenAberration::Size(size) => aberration_of(name, &[*size]),
+                WrittenAberration::SizeAndAngle(numbers) => aberration_of(name, numbers),
+            }?;
+            aberrations.push(term);
+        }
+        let sampling = self.detector_sampling_mrad.map(|sampling| sampling.pair().map(Milliradians));
+        Ok(OpticsValues {
+            voltage: self.voltage_kv.map(Kilovolts),
+            semi_angle: self.semi_angle_mrad.map(Milliradians),
+            scan_step: self.scan_step_nm.map(|step| step.pair().map(Nanometres)),
+            rotation: self.rotation_deg.map(Degrees),
+            transpose: self.transpose,
+            scan_shape,
+            bf_centre: self.bf_centre.map(|centre| centre.map(Pixels)),
+            bf_radius: self.bf_radius_px.map(Pixels),
+            detector_sampling: sampling,
+            aberrations,
+        })
     }
-    Ok(OpticsValues {
-        voltage: written.voltage_kv.map(Kilovolts),
-        semi_angle: written.semi_angle_mrad.map(Milliradians),
-        scan_step: written.scan_step_nm.map(|step| step.pair().map(Nanometres)),
-        rotation: written.rotation_deg.map(Degrees),
-        transpose: written.transpose,
-        scan_shape,
-        bf_centre: written.bf_centre.map(|centre| centre.map(Pixels)),
-        bf_radius: written.bf_radius_px.map(Pixels),
-        detector_sampling: written.detector_sampling_mrad.map(|sampling| sampling.pair().map(Milliradians)),
-        aberrations,
-    })
 }
 
 /// What the parser says, in the words of one who writes the file.

@@ -71,18 +71,20 @@ pub(super) async fn check(State(access): State<Access>, request: Request, next: 
     if let Some(origin) = text(header::ORIGIN)
         && Some(origin.split_once("://").map_or(origin, |(_, host)| host)) != host
     {
-        return refused(StatusCode::FORBIDDEN, "asked by a page of another site");
+        return refused(StatusCode::FORBIDDEN, "asked by a page of another site").into_response();
     }
     // a name that leads here and is not ours: the page of another site under its own name
     if access.token.is_none() && !host.is_none_or(is_local) {
-        return refused(StatusCode::FORBIDDEN, "asked under a name that is not this machine's");
+        return refused(StatusCode::FORBIDDEN, "asked under a name that is not this machine's")
+            .into_response();
     }
     let is_open = request.uri().path() == "/healthz";
     if !is_open && !access.admits(headers, request.uri().query()) {
         return refused(
             StatusCode::UNAUTHORIZED,
             "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN",
-        );
+        )
+        .into_response();
     }
     next.run(request).await.into_response()
 }

@@ -138,14 +138,25 @@ fn router(hub: Arc<Hub>, access: Access) -> Router {
         .with_state(shared)
 }
 
+/// An answer that says why there is none.
+#[derive(Debug)]
+pub(super) struct Refused(StatusCode, String);
+
 /// An error in words.
-pub(super) fn refused(status: StatusCode, why: &str) -> Response {
-    (status, Json(json!({ "error": why }))).into_response()
+pub(super) fn refused(status: StatusCode, why: &str) -> Refused {
+    Refused(status, why.to_owned())
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(status, why) = self;
+        (status, Json(json!({ "error": why }))).into_response()
+    }
 }
 
 impl Shared {
     /// The series that `number` names: a number, or `current` for the newest.
-    fn series(&self, number: &str) -> Result<Arc<Series>, Response> {
+    fn series(&self, number: &str) -> Result<Arc<Series>, Refused> {
         let found = match number {
             "current" => self.hub.newest(),
             number => number.parse().ok().and_then(|number| self.hub.series(number)),
@@ -157,7 +168,7 @@ impl Shared {
     async fn compute(
         &self,
         work: impl FnOnce() -> anyhow::Result<Vec<u8>> + Send + 'static,
-    ) -> Result<Vec<u8>, Response> {
+    ) -> Result<Vec<u8>, Refused> {
         let busy = || refused(StatusCode::SERVICE_UNAVAILABLE, "too many images are asked for at once");
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
         let turn = tokio::time::timeout(LONGEST_WAIT, self.computing.clone().acquire_owned()).await;
@@ -174,7 +185,7 @@ impl Shared {
     }
 }
 
-async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Result<Response, Response> {
+async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Result<Response, Refused> {
     let series = shared.series(&number)?;
     let is_newest = shared.hub.newest().is_some_and(|newest| newest.number == series.number);
     let counts = shared.hub.live_counts();
@@ -185,7 +196,7 @@ async fn image(
     State(shared): State<Shared>,
     Path((number, name)): Path<(String, String)>,
     Query(asked): Query<Asked>,
-) -> Result<Response, Response> {
+) -> Result<Response, Refused> {
     let series = shared.series(&number)?;
     let quantity =
         images::named(&name).ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such image"))?;
@@ -221,7 +232,7 @@ async fn reconstruct(
     State(shared): State<Shared>,
     Path(number): Path<String>,
     Json(changes): Json<Changes>,
-) -> Result<Response, Response> {
+) -> Result<Response, Refused> {
     let series = shared.series(&number)?;
     let work = move || {
         let again = series.phase(|phase| phase.again());
@@ -243,7 +254,7 @@ async fn reconstruct(
 
 async fn events(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
     let Ok(client) = shared.clients.clone().try_acquire_owned() else {
-        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many clients listen already");
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many clients listen already").into_response();
     };
     let hub = shared.hub.clone();
     upgrade.max_message_size(MOST_REQUEST_BYTES).on_upgrade(async move |socket| {

@@ -25,6 +25,6 @@ pub(super) fn file(name: &str) -> Response {
             ];
             (heads, *bytes).into_response()
         }
-        None => refused(StatusCode::NOT_FOUND, "there is no such page"),
+        None => refused(StatusCode::NOT_FOUND, "there is no such page").into_response(),
     }
 }

@@ -1,0 +1,216 @@
+//! The file of the daemon's settings, `sideband.toml`. What it leaves out is taken by default; what it does not know is
+//! refused by name. A flag is stronger than the environment, which is stronger than the file.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use serde::{Deserialize, Serialize};
+
+use crate::optics::{OpticsTable, OpticsValues};
+use crate::rings::{Ring, Rings};
+
+/// Most bytes of a file of settings.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Seconds of silence after which a series is over, where nobody says otherwise.
+pub const DEFAULT_SILENCE_S: f64 = 10.0;
+/// Memory between the wire and the rest, MiB.
+pub const DEFAULT_RING_MIB: u32 = 256;
+/// Where the page is.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8040));
+
+/// Everything that can be set, by table; `None` where nothing is said.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where frames come from.
+    pub stream: StreamConfig,
+    /// Where they are shown.
+    pub page: PageConfig,
+    /// Where results go.
+    pub results: ResultsConfig,
+    /// Where what comes is kept as it came.
+    pub record: RecordConfig,
+    /// How much the daemon may take.
+    pub limits: LimitsConfig,
+    /// The virtual detectors.
+    pub virtual_detectors: RingsConfig,
+    /// The microscope, with the keys of an optics file.
+    pub optics: OpticsTable,
+}
+
+/// `[stream]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamConfig {
+    /// `HOST:PORT` of the detector's PUSH socket.
+    pub address: Option<String>,
+    /// `HOST:PORT` of the detector's SIMPLON interface.
+    pub api: Option<String>,
+    /// Channel of stream v2 to read.
+    pub channel: Option<String>,
+    /// Seconds of silence after which a series is over.
+    pub silence_s: Option<f64>,
+    /// Memory between the wire and the rest, MiB.
+    pub ring_mib: Option<u32>,
+}
+
+/// `[page]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PageConfig {
+    /// `ADDR:PORT`.
+    pub listen: Option<SocketAddr>,
+    /// File with the token.
+    pub token_file: Option<PathBuf>,
+}
+
+/// `[results]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResultsConfig {
+    /// Folder that gets a folder for every series.
+    pub out: Option<PathBuf>,
+}
+
+/// `[record]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordConfig {
+    /// Folder of the log; nothing is recorded where none is named.
+    pub folder: Option<PathBuf>,
+    /// Most the log may take, GB (10^9 bytes).
+    pub most_gb: Option<f64>,
+    /// Whether the oldest segments are removed to make room; otherwise a full log is said and the live results go on.
+    pub remove_oldest: Option<bool>,
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Most memory the encoded counts may take, GB (10^9 bytes).
+    pub memory_gb: Option<f64>,
+    /// Worker threads.
+    pub threads: Option<usize>,
+}
+
+/// `[virtual_detectors]`: `IN,OUT` in units of the bright-field radius.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RingsConfig {
+    /// Bright field.
+    pub bf_ring: Option<String>,
+    /// Annular dark field.
+    pub adf_ring: Option<String>,
+    /// Dark field.
+    pub df_ring: Option<String>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is no TOML, names something unknown, or a value makes no sense; the text names the file, the line
+    /// and the key.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let refused = |what: String| anyhow!("{}: {what}", path.display());
+        let bytes = ingest::read_small_file(path, MOST_BYTES).map_err(|error| refused(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| refused(format!("is no text: {error}")))?;
+        let config: Self =
+            toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
+        config.optics_values().map_err(|what| refused(format!("[optics]: {what}")))?;
+        Ok(config)
+    }
+
+    /// The same with the defaults of everything that has one.
+    #[must_use]
+    pub fn with_defaults(mut self) -> Self {
+        self.stream.silence_s.get_or_insert(DEFAULT_SILENCE_S);
+        self.stream.ring_mib.get_or_insert(DEFAULT_RING_MIB);
+        self.page.listen.get_or_insert(DEFAULT_LISTEN);
+        self.record.remove_oldest.get_or_insert(false);
+        let usual = Rings::default();
+        let text = |ring: Ring| format!("{},{}", ring.inner, ring.outer);
+        let rings = &mut self.virtual_detectors;
+        rings.bf_ring.get_or_insert_with(|| text(usual.bf));
+        rings.adf_ring.get_or_insert_with(|| text(usual.adf));
+        rings.df_ring.get_or_insert_with(|| text(usual.df));
+        self
+    }
+
+    /// What it says of the microscope.
+    ///
+    /// # Errors
+    /// A shape or an aberration that is none.
+    pub fn optics_values(&self) -> Result<OpticsValues, String> {
+        self.optics.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sideband.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::read(&path).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_full_file_is_read_and_an_empty_one_says_nothing() {
+        let config = read(
+            r#"
+            [stream]
+            address = "detector:31001"
+            silence_s = 5
+            [page]
+            listen = "127.0.0.1:9000"
+            [results]
+            out = "/data/results"
+            [record]
+            folder = "/data/log"
+            most_gb = 500
+            [optics]
+            voltage_kv = 300
+            scan_step_nm = [0.016, 0.017]
+            [optics.aberrations]
+            C12 = [1.8, 11.5]
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.stream.address.as_deref(), Some("detector:31001"));
+        assert_eq!(config.page.listen.unwrap().port(), 9000);
+        let optics = config.optics_values().unwrap();
+        assert_eq!((optics.voltage.unwrap().0, optics.aberrations.len()), (300.0, 1));
+        assert!(read("").unwrap().stream.address.is_none());
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_again() {
+        let config = read("[optics]\nvoltage_kv = 300\n[stream]\naddress = \"a:1\"").unwrap().with_defaults();
+        let again = read(&toml::to_string(&config).unwrap()).unwrap();
+        assert_eq!((again.stream.ring_mib, again.page.listen), (Some(256), Some(DEFAULT_LISTEN)));
+        let rings: Ring = again.virtual_detectors.df_ring.unwrap().parse().unwrap();
+        assert_eq!(rings, Rings::default().df);
+        assert_eq!(again.optics.values().unwrap(), config.optics.values().unwrap());
+    }
+
+    #[test]
+    fn what_is_not_known_or_makes_no_sense_is_refused_by_name() {
+        for (text, named) in [
+            ("[stream]\nadress = \"x\"", "adress"),
+            ("[streams]\n", "streams"),
+            ("[page]\nlisten = \"here\"", "listen"),
+            ("[optics]\nscan_shape = \"64\"", "[optics]"),
+            ("[optics.aberrations]\nC99 = 1.0", "C99"),
+            ("[record]\nmost_gb = \"much\"", "most_gb"),
+        ] {
+            let why = read(text).unwrap_err();
+            assert!(why.contains(named) && why.contains("sideband.toml"), "{why}");
+        }
+    }
+}
