@@ -40,6 +40,8 @@ export async function startFake({ port = 0, rate = 1000, scan = 64, token = null
 
 function beginSeries(state) {
   const rows = state.scan, cols = state.scan;
+  // As the daemon does: one series in memory, the others in their result folders.
+  for (const older of state.series) older.images = [];
   state.series.unshift({
     number: state.series.length + 1, id: 10 + state.series.length, unique_id: null, state: 'receiving', started_utc: new Date().toISOString(),
     frames: { expected: rows * cols, received: 0, missing: 0, doubled: 0, late: 0, corrupt: 0 }, frames_per_s: 0,
@@ -191,10 +193,11 @@ async function answer(state, request, response) {
   if (path === '/api/v1/series/current/reconstruct' && request.method === 'POST') return reconstruct(state, request, response);
   const [, which, name] = /^\/api\/v1\/series\/(\w+)\/images\/(\w+)$/.exec(path) ?? [];
   const series = which === 'current' ? state.series[0] : state.series.find(({ number }) => String(number) === which);
-  if (!series || !series.images.includes(name)) return send(response, 404, { error: `no image ${name} of series ${which}` });
+  const format = url.searchParams.get('format');
+  const isStored = series?.folder && series.images.length === 0 && format !== 'raw';
+  if (!series || !(series.images.includes(name) || isStored)) return send(response, 404, { error: `no image ${name} of series ${which}` });
   const made = image(series, name, url.searchParams);
   const whole = { name, missing: [], version: series.phase?.version ?? 0, ...made };
-  const format = url.searchParams.get('format');
   if (format === 'raw') return send(response, 200, rawBytes(whole), 'application/octet-stream');
   if (format === 'npy') return send(response, 200, npyBytes(whole), 'application/octet-stream');
   return send(response, 501, { error: `the stand-in has no ${format}` });

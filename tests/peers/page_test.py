@@ -115,7 +115,6 @@ def dragging_a_ring_changes_its_image_only(page, fake):
     asked = [line for line in fake.requests() if "/images/" in line]
     assert asked and all("/bf?" in line and "outer=" in line for line in asked), asked
     assert 0.45 < float(page.input_value("#ring-bf_outer")) < 0.55
-    # Counts fall with the disk; percentiles follow them, so the readout is the witness, not the colours.
     assert pixels(page, ADF) == adf
     assert pixels(page, BF) != bf
 
@@ -174,7 +173,7 @@ def the_keyboard_works(page, _):
     shot(page, "6-pattern")
     page.keyboard.press("7")
     page.keyboard.press("0")
-    page.wait_for_function("document.querySelector('#big-title').textContent.startsWith('Power spectrum of Phase')")
+    page.wait_for_function("() => document.querySelector('#big-title').textContent.startsWith('Power spectrum of Phase')")
     settled(page)
     shot(page, "7-fft")
     page.mouse.move(*point(page, BIG, 20, 20, 64, 64))
@@ -186,6 +185,8 @@ def the_keyboard_works(page, _):
     page.keyboard.press("-")
     page.keyboard.press("c")
     assert page.input_value("#colour-map") == "lagoon"
+    page.focus("#slider-c10_nm")
+    page.click("#facts")
     page.keyboard.press("s")
     page.keyboard.press("ArrowUp")
     assert page.input_value("#field-c12_nm") == "1.9"
@@ -211,7 +212,7 @@ def a_lost_link_greys_the_pictures_and_comes_back(page, fake):
     page.route("**/api/v1/status*", lambda route: route.abort())
     fake.command("drop")
     wait(page, "NO CONNECTION")
-    page.wait_for_function("document.querySelector('#banner').innerText.includes('trying again in')")
+    page.wait_for_function("() => document.querySelector('#banner').innerText.includes('trying again in')")
     assert page.is_visible("#big-stale")
     shot(page, "9-lost")
     page.unroute("**/api/v1/status*")
@@ -226,13 +227,14 @@ def an_older_series_is_kept_and_marked_stale(page, fake):
     wait(page, "RECEIVING")
     page.wait_for_selector("#phase-badges .badge")
     page.click("#series-list li:nth-child(2) button")
-    page.wait_for_function("document.querySelector('#facts').innerText.startsWith('series 1')")
+    page.wait_for_function("() => document.querySelector('#facts').innerText.startsWith('series 1')")
+    page.wait_for_function("() => document.querySelector('#big-note').innerText === 'from the result folder'")
     assert page.is_visible("#big-stale")
     assert page.is_disabled("#slider-c10_nm")
     settled(page)
     shot(page, "10-older")
     page.keyboard.press("n")
-    page.wait_for_function("document.querySelector('#facts').innerText.startsWith('series 2')")
+    page.wait_for_function("() => document.querySelector('#facts').innerText.startsWith('series 2')")
     wait(page, "COMPLETE")
 
 
@@ -304,7 +306,7 @@ def the_token_is_passed_on(browser):
     with Fake("--token", "T1") as fake:
         page = browser.new_page()
         page.goto(fake.url)
-        page.wait_for_function("document.querySelector('#banner').innerText.includes('token')")
+        page.wait_for_function("() => document.querySelector('#banner').innerText.includes('token')")
         page.goto(f"{fake.url}?token=T1")
         wait(page, "LISTENING")
         fake.command("next", query="?token=T1")

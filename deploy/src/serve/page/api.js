@@ -1,5 +1,6 @@
 // The HTTP API v1 of the daemon, with the token of the page's own address on every request.
 
+import { parseNpy } from './npy.js';
 import { parseRaw } from './raw.js';
 
 /** Longest wait for an answer, in ms; a reconstruction on a small machine takes seconds. */
@@ -50,12 +51,15 @@ export async function fetchJson(path) {
   return (await answered(address(path))).json();
 }
 
-/** A raw image: of GET, or of POST when `parameters` are given. */
-export async function fetchRaw({ path, query, parameters }) {
+/** An image: raw by GET, raw by POST when `parameters` are given, or of a .npy file when its `header` is given. */
+export async function fetchImage({ path, query, parameters, header }) {
   const init = parameters === undefined ? {} : {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(parameters),
   };
-  return parseRaw(await (await answered(address(path, query), init)).arrayBuffer());
+  const bytes = await (await answered(address(path, query), init)).arrayBuffer();
+  if (header === undefined) return parseRaw(bytes);
+  const image = parseNpy(bytes);
+  return { ...image, header: { ...header, shape: [image.rows, image.cols] } };
 }

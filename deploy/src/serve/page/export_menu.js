@@ -2,7 +2,7 @@
 
 import { address, imagePath, imageQuery } from './api.js';
 import { byId, copyText, element } from './dom.js';
-import { entryOf } from './names.js';
+import { entryOf, namesOf } from './names.js';
 
 const FORMATS = ['npy', 'tiff', 'png'];
 
@@ -23,8 +23,8 @@ export function attachExportMenu({ shown, ringQuery, hasOwnPhase }) {
 }
 
 function contents(series, ringQuery, hasOwnPhase) {
-  if (!series || series.images.length === 0) return [element('p', { className: 'muted' }, 'no image to export yet')];
-  const rows = series.images.map((name) => {
+  if (namesOf(series).length === 0) return [element('p', { className: 'muted' }, 'no image to export yet')];
+  const rows = namesOf(series).map((name) => {
     const links = FORMATS.map((format) => element('td', {}, element('a', {
       href: address(imagePath(series.number, name), imageQuery(format, ringQuery(name))),
       download: `series${series.number}_${name}.${format}`,
@@ -32,7 +32,7 @@ function contents(series, ringQuery, hasOwnPhase) {
     return element('tr', {}, element('td', {}, entryOf(name)?.title ?? name), ...links);
   });
   const parts = [element('table', {}, element('tbody', {}, ...rows))];
-  parts.push(element('p', { className: 'muted' }, 'npy: exact, 32-bit float or integers; tiff: 32-bit float, calibrated; png: to look at. BF, ADF and DF with the rings as drawn.'));
+  parts.push(element('p', { className: 'muted' }, 'npy: exact values; tiff: 32-bit float, calibrated; png: to look at. BF, ADF and DF with the rings as drawn.'));
   if (hasOwnPhase) parts.push(element('p', { className: 'muted' }, 'Phase: as the daemon holds it. "copy as Python" has the values of the sliders.'));
   if (series.folder) {
     const copy = element('button', {}, 'copy');

@@ -1,13 +1,13 @@
 // The live page: joins the daemon's status, its images, and the controls.
 
-import { fetchJson, fetchRaw, imagePath, imageQuery, pageToken } from './api.js';
+import { fetchImage, fetchJson, imagePath, imageQuery, pageToken } from './api.js';
 import { Connection } from './connection.js';
 import { byId, copyText, element, setText, toast } from './dom.js';
 import { attachExportMenu } from './export_menu.js';
 import { FftView } from './fft_view.js';
 import { attachKeys } from './keys.js';
 import { Looks, LooksPanel } from './looks.js';
-import { entryOf, IMAGES } from './names.js';
+import { entryOf, IMAGES, isStored, namesOf, storedHeader } from './names.js';
 import { PhasePanel } from './phase_panel.js';
 import { Picture } from './picture.js';
 import { pythonSnippet } from './python.js';
@@ -35,14 +35,14 @@ let rings = DEFAULT_RINGS;
 let centre = null;
 
 const looks = new Looks();
-const store = new ImageStore({ fetchRaw, onChange: imageChanged });
+const store = new ImageStore({ fetchImage, onChange: imageChanged });
 const fft = new FftView(() => drawImage('fft'));
 const big = new Picture(byId('big'));
 const tiles = makeTiles(choose);
 const looksPanel = new LooksPanel(looks, drawImage);
 const phasePanel = new PhasePanel(() => refresh(DRAG_MILLIS));
 const ringsPanel = new RingsPanel({ onChange: changeRings, onReset: resetRings });
-const seriesPanel = new SeriesList({ fetchRaw, onSelect: select });
+const seriesPanel = new SeriesList({ fetchImage, onSelect: select });
 const connection = new Connection({ onStatus: heard, onLink: linkChanged });
 
 // ---- what is shown -------------------------------------------------------------------------------------------------
@@ -59,7 +59,8 @@ function shown() {
 
 function geometry() {
   const series = shown();
-  return series ? geometryOf(series.bright_field, rings, centre) : null;
+  // The files of a stored series have the rings they were written with.
+  return series && !isStored(series) ? geometryOf(series.bright_field, rings, centre) : null;
 }
 
 function queryOfRings(name) {
@@ -109,6 +110,14 @@ async function loadSeriesList() {
 
 /** What to ask for `name` of `series`; its key changes whenever the answer would. */
 function requestFor(series, name) {
+  if (isStored(series)) {
+    return {
+      key: JSON.stringify([series.number, 'stored']),
+      path: imagePath(series.number, name),
+      query: imageQuery('npy'),
+      header: storedHeader(series, name),
+    };
+  }
   const isPhase = name === 'phase' || name === 'amplitude';
   const parameters = name === 'phase' && series.number === newest()?.number ? phasePanel.parameters() : null;
   const { received } = series.frames, { phase } = series;
@@ -135,7 +144,7 @@ function refresh(gapMillis = REFRESH_MILLIS) {
   if (!series || !link.up || document.hidden) return;
   const wanted = new Set([...TILES, chosen === 'fft' ? fftSource : chosen]);
   for (const name of wanted) {
-    if (series.images.includes(name)) store.want(name, requestFor(series, name), gapMillis);
+    if (namesOf(series).includes(name)) store.want(name, requestFor(series, name), gapMillis);
   }
 }
 
@@ -154,8 +163,9 @@ function messageFor(name) {
   const { error } = store.get(name === 'fft' ? fftSource : name);
   if (error) return `not loaded: ${error}`;
   if (!series) return 'no series yet';
-  if (name === 'phase' || name === 'amplitude') return isRunning(series) ? 'the phase comes as soon as rows are there' : 'no phase of this series';
-  return series.images.includes(name) || name === 'fft' ? 'loading' : 'not there yet';
+  const isPhase = (name === 'phase' || name === 'amplitude') && !namesOf(series).includes(name);
+  if (isPhase) return isRunning(series) ? 'the phase comes as soon as rows are there' : 'no phase of this series';
+  return namesOf(series).includes(name) || name === 'fft' ? 'loading' : 'not there yet';
 }
 
 function drawImage(name) {
@@ -187,6 +197,7 @@ function noteFor(name) {
   const slot = store.get(name === 'fft' ? fftSource : name);
   if (slot.error && slot.image) return `not refreshed: ${slot.error}`;
   if (name === 'phase' && slot.busy && phasePanel.parameters()) return 'reconstructing';
+  if (shown() && isStored(shown()) && name !== 'fft') return slot.image ? 'from the result folder' : '';
   if (name === 'fft') return fft.image ? 'Hann window, log scale' : '';
   return '';
 }
@@ -231,7 +242,7 @@ function showAll() {
     phasePanel.forget();
     store.clear();
   }
-  if (!chosenByUser) chosen = fftSource = series?.images.includes('phase') ? 'phase' : 'bf';
+  if (!chosenByUser) chosen = fftSource = namesOf(series).includes('phase') ? 'phase' : 'bf';
   showState(status, link, series);
   showBanner({ link, shown: series, newest: latest, onConnect: () => connection.connect(), onNewest: () => select(latest.number) });
   showPhase(series, latest);
@@ -244,11 +255,9 @@ function showAll() {
 }
 
 function showPhase(series, latest) {
-  const canReconstruct = link.up && series !== null && series.number === latest?.number && series.images.includes('phase');
-  const note = series === null || canReconstruct ? (canReconstruct && series.optics === null ? 'calibration unknown' : '')
-    : series.number !== latest?.number ? 'only the newest series can be reconstructed anew'
-    : 'waiting for the first phase';
-  phasePanel.follow(series?.optics ?? null, canReconstruct, note);
+  const isNewest = series !== null && series.number === latest?.number;
+  const canReconstruct = link.up && isNewest && series.images.includes('phase') && series.phase?.badge === 'final';
+  phasePanel.follow(series?.optics ?? null, canReconstruct, phaseNote(series, isNewest, canReconstruct));
   const used = store.get('phase').image?.header.pixels_used ?? series?.phase?.pixels_used;
   const badges = phaseBadges(series?.phase ?? null, used);
   const text = JSON.stringify(badges);
@@ -256,6 +265,14 @@ function showPhase(series, latest) {
   if (root.dataset.shown === text) return;
   root.dataset.shown = text;
   root.replaceChildren(...badges.flatMap((badge) => [element('span', { className: `badge ${badge.tone}` }, badge.text), ' ']));
+}
+
+function phaseNote(series, isNewest, canReconstruct) {
+  if (series === null) return '';
+  if (canReconstruct) return series.optics === null ? 'calibration unknown' : '';
+  if (!isNewest) return 'only the newest series can be reconstructed again';
+  if (series.phase === null) return isRunning(series) ? 'waiting for the first phase' : 'no phase of this series';
+  return series.phase.badge === 'final' ? '' : `preview of ${series.phase.rows_final} rows; the sliders work once it is final`;
 }
 
 function showStale(series, latest) {
@@ -272,7 +289,7 @@ function showChooser(series) {
   for (const button of byId('image-buttons').children) {
     const { name } = button.dataset;
     button.setAttribute('aria-pressed', String(name === chosen));
-    button.disabled = name !== 'fft' && name !== chosen && !series?.images.includes(name);
+    button.disabled = name !== 'fft' && name !== chosen && !namesOf(series).includes(name);
   }
   for (const [name, tile] of tiles) tile.root.classList.toggle('chosen', name === chosen);
   byId('fft-of').hidden = chosen !== 'fft';

@@ -3,7 +3,7 @@
 import { colourTable, paint } from './colour.js';
 import { scaleBar } from './scale_bar.js';
 
-const HATCH_DARK = '#1c2128', HATCH_LINE = '#3d4652';
+const HATCH_DARK = '#1c2128', HATCH_LINE = '#4b5665';
 
 /** Where an image of `rows` x `cols` pixels (`aspect` = height / width of one) lies in a canvas, in its pixels. */
 export function placement(canvasWidth, canvasHeight, rows, cols, aspect = 1) {

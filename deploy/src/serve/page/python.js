@@ -1,5 +1,7 @@
 // "Copy as Python": lines that load the image on the page into numpy, with its axes.
 
+const MOST_RUNS = 200;
+
 /** Lines for an image. `origin` scheme, host and port; `header` of the raw image; `centre` [row, col] px of the beam. */
 export function pythonSnippet({ origin, path, query, header, centre = null, parameters = null, needsToken = false, spectrum = false }) {
   const url = query?.toString() ? `${origin}${path}?${query}` : `${origin}${path}`;
@@ -7,7 +9,8 @@ export function pythonSnippet({ origin, path, query, header, centre = null, para
     ...imports(needsToken, parameters),
     '',
     ...(parameters ? posted(url, parameters, needsToken) : got(url, needsToken)),
-    `# image: ${header.title}, ${header.unit}, shape ${header.shape[0]} x ${header.shape[1]} (rows, cols); NaN where no frame came`,
+    `# image: ${header.title}, ${header.unit}, shape ${header.shape[0]} x ${header.shape[1]} (rows, cols)`,
+    ...missingLines(header.missing ?? []),
     ...axisLines(header, centre),
     ...(spectrum ? spectrumLines(header) : []),
     '',
@@ -52,6 +55,17 @@ function posted(url, parameters, needsToken) {
     'length = int.from_bytes(raw[:4], "little")',
     'header = json.loads(raw[4 : 4 + length])',
     'image = np.frombuffer(raw, "<f4", offset=4 + length).reshape(header["shape"])',
+  ];
+}
+
+// Files of counts hold 0 where no frame came.
+function missingLines(runs) {
+  if (runs.length === 0) return [];
+  if (runs.length > MOST_RUNS) return [`# ${runs.length} runs of positions have no frame: see "missing" in the header of format=raw`];
+  return [
+    'image = image.astype(float)',
+    `for start, end in ${JSON.stringify(runs)}:  # positions without a frame`,
+    '    image.flat[start:end] = np.nan',
   ];
 }
 

@@ -49,12 +49,15 @@ export function withLimit(geometry, part, limit) {
   return geometry;
 }
 
-/** Query of an image for this geometry: only what differs from what the daemon takes by itself. */
+/**
+ * Query of an image for this geometry. The limits are always named, so that the picture has the rings that are drawn
+ * whatever the daemon's own are; the centre only where it was moved, as the daemon's may still be refined.
+ */
 export function ringQuery(name, geometry, brightField) {
   const query = new URLSearchParams();
   if (!geometry || !['bf', 'adf', 'df'].includes(name)) return query;
-  const ring = geometry[name], plain = DEFAULT_RINGS[name];
-  if (ring && (ring.inner !== plain.inner || ring.outer !== plain.outer)) {
+  const ring = geometry[name];
+  if (ring) {
     query.set('inner', short(ring.inner));
     query.set('outer', short(ring.outer));
   }

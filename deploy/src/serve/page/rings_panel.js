@@ -15,12 +15,16 @@ export class RingsPanel {
   #limits = new Map();
   #centre = [];
   #geometry = null;
+  #radius = element('span', { className: 'muted radius' });
 
   constructor({ onChange, onReset }) {
     this.onChange = onChange;
     const root = byId('rings-fields');
-    for (const limit of LIMITS) this.#addLimit(root, limit);
-    ['row', 'col'].forEach((axis, index) => this.#addCentre(root, axis, index));
+    LIMITS.forEach((limit, index) => {
+      this.#addLimit(root, limit);
+      if (index < 2) this.#addCentre(root, ['row', 'col'][index], index);
+      else root.append(this.#radius);
+    });
     byId('rings-reset').onclick = onReset;
   }
 
@@ -39,8 +43,7 @@ export class RingsPanel {
       input.disabled = geometry === null;
       fill(input, geometry?.centre[index], 2);
     });
-    const title = geometry ? `the bright-field radius R is ${inWords(limitIn(geometry, 1, brightField))}` : '';
-    byId('rings-fields').title = title;
+    setText(this.#radius, geometry ? `R = ${inWords(limitIn(geometry, 1, brightField))}` : '');
   }
 
   #addLimit(root, { part, label, ring }) {
@@ -68,7 +71,7 @@ export class RingsPanel {
       centre[index] = value;
       this.onChange({ ...this.#geometry, centre });
     });
-    root.append(element('label', { htmlFor: input.id }, `centre ${axis}`), input, element('span', { className: 'muted' }, 'px'));
+    root.append(element('label', { htmlFor: input.id }, `centre ${axis}, px`), input);
     this.#centre.push(input);
   }
 }

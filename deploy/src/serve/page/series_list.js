@@ -5,16 +5,19 @@ import { colourTable, paint } from './colour.js';
 import { limits, sortedFinite } from './contrast.js';
 import { byId, element, setText } from './dom.js';
 import { count } from './format.js';
+import { isStored } from './names.js';
 
 const THUMB_CSS_PX = 56;
 
-/** The list at the left. `onSelect(number)` on a click; `fetchRaw` loads the small pictures, one at a time. */
+const stateOf = (series) => `${series.state} ${series.images.length > 0}`;
+
+/** The list at the left. `onSelect(number)` on a click; `fetchImage` loads the small pictures, one at a time. */
 export class SeriesList {
   #items = new Map();
   #queue = Promise.resolve();
 
-  constructor({ fetchRaw, onSelect }) {
-    this.fetchRaw = fetchRaw;
+  constructor({ fetchImage, onSelect }) {
+    this.fetchImage = fetchImage;
     this.onSelect = onSelect;
     this.seen = new IntersectionObserver((entries) => {
       for (const entry of entries) if (entry.isIntersecting) this.#load(Number(entry.target.dataset.number));
@@ -56,7 +59,7 @@ export class SeriesList {
     button.onclick = () => this.onSelect(number);
     const row = element('li', {}, button);
     row.dataset.number = number;
-    const item = { row, button, thumb, text, series: null, isSeen: false, loadedState: null };
+    const item = { row, button, thumb, text, series: null, isSeen: false, loadedState: null, hasPicture: false };
     this.#items.set(number, item);
     this.seen.observe(row);
     return item;
@@ -67,22 +70,26 @@ export class SeriesList {
     const item = this.#items.get(number);
     if (!item?.series) return;
     item.isSeen = true;
-    if (item.loadedState === item.series.state) return;
-    item.loadedState = item.series.state;
+    if (item.loadedState === stateOf(item.series)) return;
+    item.loadedState = stateOf(item.series);
     if (!item.series.images.includes('bf')) {
       this.#tryPng(item, number);
       return;
     }
     this.#queue = this.#queue
-      .then(() => this.fetchRaw({ path: imagePath(number, 'bf'), query: imageQuery('raw') }))
+      .then(() => this.fetchImage({ path: imagePath(number, 'bf'), query: imageQuery('raw') }))
       .then((image) => this.#draw(item, image))
       .catch(() => { item.loadedState = null; });
   }
 
-  // A series whose counts are gone may have left pictures in its result folder.
+  // A series whose counts are gone may have left pictures in its result folder; a small one that is there stays.
   #tryPng(item, number) {
+    if (item.hasPicture || !isStored(item.series)) return;
     const picture = element('img', { className: 'thumb', alt: '', loading: 'lazy' });
-    picture.onload = () => item.thumb.replaceWith(picture);
+    picture.onload = () => {
+      item.thumb.replaceWith(picture);
+      item.hasPicture = true;
+    };
     picture.src = address(imagePath(number, 'bf'), imageQuery('png'));
   }
 
@@ -94,6 +101,7 @@ export class SeriesList {
     const side = THUMB_CSS_PX * (window.devicePixelRatio || 1), scale = side / Math.max(rows, cols);
     item.thumb.width = Math.max(1, Math.round(cols * scale));
     item.thumb.height = Math.max(1, Math.round(rows * scale));
+    item.hasPicture = true;
     const context = item.thumb.getContext('2d');
     context.imageSmoothingEnabled = scale < 1;
     context.drawImage(whole, 0, 0, item.thumb.width, item.thumb.height);

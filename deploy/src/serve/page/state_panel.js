@@ -17,6 +17,7 @@ export function showState(status, link, shown) {
   if (status) showFigures(figures(status));
   showWarnings(status ? warnings(status, shown) : []);
   setText(byId('facts'), facts(shown));
+  byId('facts').title = facts(shown);
   byId('uncalibrated').hidden = !shown || (shown.optics !== null && shown.bright_field !== null);
   announce(word, line, status);
 }

@@ -10,6 +10,7 @@ export function stateLine(status) {
   const { state, series, stream } = status;
   const word = state.toUpperCase();
   const tone = { failed: 'bad', partial: 'amber', complete: 'good', receiving: 'blue' }[state] ?? '';
+  if (state === 'armed') return { word, detail: 'waiting for the first frame', part: null, tone: 'amber' };
   if (state === 'listening' || !series) return { word, detail: `for the detector at ${stream.address}`, part: null, tone };
   const { received, expected } = series.frames;
   return { word, detail: `${count(received)} of ${count(expected)} frames`, part: expected > 0 ? received / expected : null, tone };
@@ -25,39 +26,39 @@ export function figures(status) {
     { term: 'missing', value: series ? `${count(missing)} frames` : '–', tone: missing > 0 ? 'bad' : '' },
     recordingFigure(recording),
     {
-      term: 'memory',
-      value: memory.free_bytes === null ? bytes(memory.resident_bytes) : `${bytes(memory.resident_bytes)}, ${bytes(memory.free_bytes)} free`,
+      term: memory.free_bytes === null ? 'memory' : `memory (${bytes(memory.free_bytes)} free)`,
+      value: bytes(memory.resident_bytes),
       tone: memory.free_bytes !== null && memory.free_bytes < LOW_MEMORY_BYTES ? 'amber' : '',
-      title: 'resident in the daemon, and free on the machine',
+      title: 'what the counts take in memory, and what is free on this machine',
     },
     {
       term: 'disk left',
-      value: status.disk_free_bytes === null ? 'unknown' : bytes(status.disk_free_bytes),
+      value: status.disk_free_bytes === null ? 'not known' : bytes(status.disk_free_bytes),
       tone: status.disk_free_bytes !== null && status.disk_free_bytes < LOW_DISK_BYTES ? 'bad' : '',
     },
     {
       term: 'detector dropped',
-      value: dropped === null ? 'unknown' : `${count(dropped)} frames`,
+      value: dropped === null ? 'not known' : `${count(dropped)} frames`,
       tone: dropped > 0 ? 'bad' : '',
       title: 'frames that the detector itself says it could not send',
     },
     {
-      term: `stream ${stream.address}`,
+      term: 'stream',
       value: stream.connected ? 'connected' : 'not connected',
       tone: stream.connected ? 'good' : 'amber',
-      title: `${count(stream.messages)} messages, ${bytes(stream.bytes)}; ${count(stream.connections)} connections, ${count(stream.failures)} failures`,
+      title: `${stream.address}: ${count(stream.messages)} messages, ${bytes(stream.bytes)}; ${count(stream.connections)} connections, ${count(stream.failures)} failures`,
     },
   ];
 }
 
 function recordingFigure(recording) {
-  if (recording === null) return { term: 'durable on disk', value: 'not recorded', title: 'no recording is configured' };
+  if (recording === null) return { term: 'durable', value: 'not recorded', title: 'no recording is configured' };
   const title = `recording to ${recording.folder}`;
   if (recording.not_saved > 0 || recording.last_error) {
     const value = recording.not_saved > 0 ? `NOT SAVED: ${count(recording.not_saved)} messages` : 'NOT SAVED';
-    return { term: 'durable on disk', value, tone: 'bad', title: recording.last_error ?? title };
+    return { term: 'durable', value, tone: 'bad', title: recording.last_error ?? title };
   }
-  return { term: 'durable on disk', value: `${count(recording.durable)} of ${count(recording.received)} messages`, title };
+  return { term: 'messages durable', value: `${count(recording.durable)} of ${count(recording.received)}`, title };
 }
 
 /** [{text, isBad}] of everything that should not be overlooked; `series` is the one shown. */
@@ -88,10 +89,10 @@ export function facts(series) {
   if (!series) return 'no series yet';
   const { optics } = series;
   const parts = [
-    `series ${series.number}, detector id ${series.id}`,
+    `series ${series.number}, id ${series.id}`,
     `scan ${series.scan_shape.join(' × ')}`,
-    `detector ${series.detector_shape.join(' × ')} px`,
-    series.count_type,
+    `detector ${series.detector_shape?.join(' × ') ?? 'not known'} px`,
+    series.count_type ?? 'count type not known',
   ];
   if (optics) {
     parts.push(`${significant(optics.voltage_kv)} kV`, `${significant(optics.semi_angle_mrad)} mrad`);

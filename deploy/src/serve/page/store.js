@@ -12,8 +12,8 @@ export class ImageStore {
   #slots = new Map();
   #era = 0;
 
-  constructor({ fetchRaw, onChange }) {
-    this.fetchRaw = fetchRaw;
+  constructor({ fetchImage, onChange }) {
+    this.fetchImage = fetchImage;
     this.onChange = onChange;
   }
 
@@ -53,7 +53,7 @@ export class ImageStore {
 
   async #load(name, slot, era, request) {
     try {
-      const image = await this.fetchRaw(request);
+      const image = await this.fetchImage(request);
       if (era !== this.#era) return;
       slot.image = image;
       slot.error = null;
