@@ -109,6 +109,11 @@ function scanValues(series, value) {
   return values;
 }
 
+function missingOf({ front, frames }) {
+  const came = Math.floor(front);
+  return [...HOLES.filter(([, end]) => end <= came), [came, frames.expected]].filter(([start, end]) => start < end);
+}
+
 function atoms(row, col, step = 12) {
   const near = (x) => ((x % step) + step) % step - step / 2;
   return Math.exp(-(near(row) ** 2 + near(col) ** 2) / 6) + 0.45 * Math.exp(-(near(row + step / 2) ** 2 + near(col + step / 2) ** 2) / 4);
@@ -197,7 +202,7 @@ async function answer(state, request, response) {
   const isStored = series?.folder && series.images.length === 0 && format !== 'raw';
   if (!series || !(series.images.includes(name) || isStored)) return send(response, 404, { error: `no image ${name} of series ${which}` });
   const made = image(series, name, url.searchParams);
-  const whole = { name, missing: [], version: series.phase?.version ?? 0, ...made };
+  const whole = { name, missing: made.axes === 'scan' ? missingOf(series) : [], version: series.phase?.version ?? 0, ...made };
   if (format === 'raw') return send(response, 200, rawBytes(whole), 'application/octet-stream');
   if (format === 'npy') return send(response, 200, npyBytes(whole), 'application/octet-stream');
   return send(response, 501, { error: `the stand-in has no ${format}` });
@@ -233,7 +238,7 @@ async function sendPage(path, response) {
   const bytes = await readFile(new URL(name, PAGE)).catch(() => null);
   if (!bytes) return send(response, 404, { error: 'no such page' });
   // What a careful daemon says; a page that needs more would show here.
-  response.setHeader('Content-Security-Policy', "default-src 'self'; frame-ancestors 'none'; base-uri 'none'");
+  response.setHeader('Content-Security-Policy', "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'");
   return send(response, 200, bytes, TYPES[name.split('.')[1]]);
 }
 

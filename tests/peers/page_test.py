@@ -1,6 +1,6 @@
 """The live page in headless Chromium, against the stand-in of page_fake.mjs.
 
-Needs node, playwright from PyPI, and a Chromium: SIDEBAND_CHROMIUM, or the one on the path. Where one is missing it
+Needs node, playwright from PyPI (made with 1.65.2 and Chromium 148), and a Chromium: SIDEBAND_CHROMIUM, or the one on the path. Where one is missing it
 prints `not run: ...`. SIDEBAND_SCREENSHOTS names a folder for pictures of the page.
 
     python tests/peers/page_test.py
@@ -245,7 +245,7 @@ def trouble_is_red(page, fake):
     })
     wait(page, "NOT SAVED: 9")
     assert "no space left" in page.inner_text("#warnings")
-    assert page.locator("dd.bad").count() == 3
+    assert page.locator("dd.bad").all_inner_texts() == ["18 frames", "NOT SAVED: 9 messages", "1 MB", "17 frames"]
     shot(page, "11-trouble")
     fake.command("set", {"recording": None})
     wait(page, "not recorded")
@@ -253,6 +253,7 @@ def trouble_is_red(page, fake):
 
 def export_names_every_image(page, fake):
     page.click("#export summary")
+    page.wait_for_selector("#export a")
     links = page.locator("#export a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
     assert len(links) % 3 == 0 and any(link.endswith("phase?format=tiff") for link in links), links
     assert "/data/results/" in page.inner_text("#export")
@@ -265,6 +266,8 @@ def export_names_every_image(page, fake):
     names = {}
     exec(code, names)  # what the page hands out must run as it is
     assert names["image"].shape == (64, 64) and abs(names["row_nm"][1] - 0.016) < 1e-9
+    holes = [index for index, value in enumerate(names["image"].flat) if value != value]
+    assert holes == [*range(700, 716), 1500, 1501], holes
     page.fill("#field-c10_nm", "-4")
     page.click("#big-title")
     page.keyboard.press("7")
@@ -300,6 +303,17 @@ CLAIMS = [
     export_names_every_image,
     trouble_is_red,
 ]
+
+
+def a_dense_display_is_drawn_in_its_own_pixels(browser, fake):
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, device_scale_factor=2)
+    page.goto(fake.url)
+    wait(page, "COMPLETE")
+    settled(page)
+    widths = page.evaluate("(({width, clientWidth}) => [width, clientWidth])(document.querySelector('#big'))")
+    assert widths[0] == 2 * widths[1], widths
+    shot(page, "13-dense")
+    page.close()
 
 
 def the_token_is_passed_on(browser):
@@ -340,6 +354,8 @@ def main():
                 print(f"FAILED {claim.__name__}", *trouble, sep="\n  ")
                 raise
             print(f"ok {claim.__name__}")
+        a_dense_display_is_drawn_in_its_own_pixels(browser, fake)
+        print("ok a_dense_display_is_drawn_in_its_own_pixels")
         the_token_is_passed_on(browser)
         print("ok the_token_is_passed_on")
         # Refused addresses are what two of the claims make happen; everything else is a fault of the page.

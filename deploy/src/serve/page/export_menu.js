@@ -2,7 +2,7 @@
 
 import { address, imagePath, imageQuery } from './api.js';
 import { byId, copyText, element } from './dom.js';
-import { entryOf, namesOf } from './names.js';
+import { namesOf, titleOf } from './names.js';
 
 const FORMATS = ['npy', 'tiff', 'png'];
 
@@ -29,7 +29,7 @@ function contents(series, ringQuery, hasOwnPhase) {
       href: address(imagePath(series.number, name), imageQuery(format, ringQuery(name))),
       download: `series${series.number}_${name}.${format}`,
     }, format)));
-    return element('tr', {}, element('td', {}, entryOf(name)?.title ?? name), ...links);
+    return element('tr', {}, element('td', {}, titleOf(name)), ...links);
   });
   const parts = [element('table', {}, element('tbody', {}, ...rows))];
   parts.push(element('p', { className: 'muted' }, 'npy: exact values; tiff: 32-bit float, calibrated; png: to look at. BF, ADF and DF with the rings as drawn.'));

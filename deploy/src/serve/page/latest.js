@@ -9,6 +9,8 @@ export class LatestWins {
   #timer = null;
   #lastStart = -Infinity;
   busy = false;
+  /** How long the last run took, in ms. */
+  lastMillis = 0;
 
   constructor(run) {
     this.#run = run;
@@ -48,6 +50,7 @@ export class LatestWins {
       .catch(() => {})
       .finally(() => {
         this.busy = false;
+        this.lastMillis = performance.now() - this.#lastStart;
         this.#begin();
       });
   }

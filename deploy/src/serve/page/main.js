@@ -227,7 +227,10 @@ function resetRings() {
 }
 
 function showRings() {
-  ringsPanel.show(geometry(), shown()?.bright_field, shown() !== null);
+  const series = shown();
+  const note = series === null ? '' : isStored(series) ? 'pictures from the result folder: rings as they were then'
+    : 'calibration unknown: no bright-field disk found yet';
+  ringsPanel.show(geometry(), series?.bright_field, note);
   tiles.get('mean_pattern').picture.redraw();
   if (chosen === 'mean_pattern') big.redraw();
 }

@@ -14,6 +14,13 @@ export const IMAGES = [
   { name: 'fft', key: '0', label: 'FFT', title: 'Power spectrum', axes: 'fft', unit: 'log10 power' },
 ];
 
+const OTHER_TITLES = { detector_total: 'Counts of a detector pixel, all frames', mean_phase: 'Mean phase, single sideband' };
+
+/** Title of a name, also of one that is not shown but can be exported. */
+export function titleOf(name) {
+  return entryOf(name)?.title ?? OTHER_TITLES[name] ?? name;
+}
+
 /** Entry of a name; undefined for one this page does not show. */
 export function entryOf(name) {
   return IMAGES.find((entry) => entry.name === name);

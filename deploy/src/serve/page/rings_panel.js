@@ -28,10 +28,11 @@ export class RingsPanel {
     byId('rings-reset').onclick = onReset;
   }
 
-  /** Shows a geometry; null disables the fields. */
-  show(geometry, brightField, isShown) {
+  /** Shows a geometry; null disables the fields, and `note` says why. */
+  show(geometry, brightField, note) {
     this.#geometry = geometry;
-    byId('rings-unknown').hidden = geometry !== null || !isShown;
+    byId('rings-unknown').hidden = geometry !== null || note === '';
+    setText(byId('rings-unknown'), note);
     byId('rings-reset').disabled = geometry === null;
     for (const [part, { input, text }] of this.#limits) {
       const { ring, side } = LIMITS.find((limit) => limit.part === part);

@@ -11,10 +11,11 @@ export function showState(status, link, shown) {
   const word = link.up || !status ? line.word : 'NO CONNECTION';
   setText(byId('state-word'), word);
   byId('state-word').className = `state-word ${link.up ? line.tone : 'bad'}`;
-  setText(byId('state-count'), link.up ? line.detail : status ? `last: ${line.word.toLowerCase()} ${line.detail}` : '');
+  setText(byId('state-count'), link.up ? line.detail : status ? `last: ${line.detail}` : '');
   byId('state-progress').value = line.part ?? 0;
   document.title = `${word} ${link.up ? line.detail : ''} – sideband`;
   if (status) showFigures(figures(status));
+  byId('figures').classList.toggle('old', !link.up);
   showWarnings(status ? warnings(status, shown) : []);
   setText(byId('facts'), facts(shown));
   byId('facts').title = facts(shown);

@@ -37,7 +37,8 @@ export class ImageStore {
     const slot = this.#slot(name);
     if (slot.askedKey === request.key || Date.now() < slot.retryAt && slot.failedKey === request.key) return;
     slot.askedKey = request.key;
-    slot.latest.ask(request, gapMillis);
+    // An image that takes the daemon long is refreshed less often: half of the time it is left in peace.
+    slot.latest.ask(request, gapMillis < REFRESH_MILLIS ? gapMillis : Math.max(gapMillis, 2 * slot.latest.lastMillis));
     this.onChange(name);
   }
 
