@@ -4,6 +4,7 @@
 //! SIGTERM, 129 by SIGHUP, with partial results saved if there were any.
 
 mod config;
+mod control;
 mod demo;
 mod doctor;
 mod inspect;
@@ -22,6 +23,7 @@ use crate::request::{Interrupted, WrongFlags};
 use crate::simulate::SimulateArgs;
 
 pub use config::ConfigArgs;
+pub use control::ControlArgs;
 pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
@@ -54,6 +56,16 @@ pub enum Command {
     Demo(DemoArgs),
     /// Listen to a detector: reconstruct series after series while they come, and show them on a page.
     Serve(Box<ServeArgs>),
+    /// Arm the detector.
+    Arm(ControlArgs),
+    /// Trigger the detector.
+    Trigger(ControlArgs),
+    /// End the series after the image that is being taken.
+    Cancel(ControlArgs),
+    /// End the series at once.
+    Abort(ControlArgs),
+    /// End a series that is complete.
+    Disarm(ControlArgs),
     /// Check or print a file of settings of the daemon.
     Config(ConfigArgs),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
@@ -121,6 +133,11 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
             Ok(Ending::Done)
         }
         Command::Serve(args) => serve::serve(&args, signals::stop_on_signal()?),
+        Command::Arm(args) => control::control(&args, "arm"),
+        Command::Trigger(args) => control::control(&args, "trigger"),
+        Command::Cancel(args) => control::control(&args, "cancel"),
+        Command::Abort(args) => control::control(&args, "abort"),
+        Command::Disarm(args) => control::control(&args, "disarm"),
         Command::Config(args) => config::config(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),

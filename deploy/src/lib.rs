@@ -19,4 +19,5 @@ pub mod request;
 pub mod rings;
 mod room;
 pub mod serve;
+pub mod simplon;
 pub mod simulate;

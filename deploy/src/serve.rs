@@ -10,10 +10,12 @@
 //! | the phase, preview and final, and again by other optics | `phase.rs` |
 //! | images of a series, also of one that is still coming | `images.rs` |
 //! | the HTTP API, the page, who may ask | `http.rs`, `access.rs` |
+//! | what the detector says of itself, what it dropped | `detector.rs` |
 //! | numbers for Prometheus | `metrics.rs` |
 
 mod access;
 mod daemon;
+mod detector;
 mod http;
 mod hub;
 mod images;
@@ -44,6 +46,8 @@ use hub::Hub;
 pub struct ServeRequest {
     /// `HOST:PORT` of the detector's PUSH socket.
     pub stream: String,
+    /// `HOST:PORT` of its SIMPLON interface, which is asked what it dropped; not asked where none is named.
+    pub api: Option<String>,
     /// Where pages are served; port 0 lets the system choose.
     pub listen: SocketAddr,
     /// The secret that pages are asked for; made up at the start where the address is not this machine's alone.
@@ -100,6 +104,9 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let named = std::thread::Builder::new().name("stream-receive".to_owned());
     let outcome = std::thread::scope(|scope| {
         named.spawn_scoped(scope, || receive.run()).context("no thread to receive on")?;
+        if let Some(detector) = &hub.detector {
+            scope.spawn(|| hub.watch.run(detector, &request.stop));
+        }
         let outcome = daemon::run(request, source, &hub, say);
         // the receiver ends with the daemon, whyever that ended
         request.stop.raise();

@@ -23,6 +23,9 @@ pub struct ServeArgs {
     /// The detector's PUSH socket: port 9999 for stream v1, 31001 for stream v2.
     #[arg(long, value_name = "HOST:PORT", env = "SIDEBAND_STREAM")]
     pub stream: Option<String>,
+    /// The detector's SIMPLON interface, asked once a second what it dropped and how it is set; it is never told anything.
+    #[arg(long, value_name = "HOST[:PORT]", env = "SIDEBAND_API")]
+    pub api: Option<String>,
     /// Folder that gets a folder for every series.
     #[arg(long, value_name = "DIR", env = "SIDEBAND_OUT")]
     pub out: Option<PathBuf>,
@@ -105,6 +108,7 @@ impl ServeArgs {
         let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, [1e-3, 1e9], "GB")).transpose()?;
         Ok(ServeRequest {
             stream: stream.trim_start_matches("tcp://").to_owned(),
+            api: self.api.clone().or(config.stream.api.clone()),
             listen: self.listen.or(config.page.listen).unwrap_or(DEFAULT_LISTEN),
             token: token_file.map(|path| read_token(path)).transpose()?,
             out,

@@ -36,7 +36,7 @@ pub(super) fn run(
     while request.most_series.is_none_or(|most| taken < most) {
         let Some(announced) = source.next_series(|armed| hub.armed(armed)) else { return Ok(()) };
         taken += 1;
-        let series = Acquiring::new(request, &announced);
+        let series = Acquiring::new(request, &announced, hub);
         match series.and_then(|acquiring| acquiring.acquire(request, &mut source, hub, say)) {
             Ok(said) => say(&said),
             Err(error) => say(&format!("series {}: failed: {error:#}", announced.key.id)),
@@ -57,14 +57,16 @@ struct Acquiring {
 }
 
 impl Acquiring {
-    fn new(request: &ServeRequest, announced: &Announced) -> anyhow::Result<Self> {
+    fn new(request: &ServeRequest, announced: &Announced, hub: &Hub) -> anyhow::Result<Self> {
         let opening = Instant::now();
         let unknown = || anyhow!("its first image has no channel that can be read");
         let (detector, count_type) = announced.detector.zip(announced.count_type).ok_or_else(unknown)?;
         let said = announced.num_images;
         let given = request.optics.sources().iter().find_map(|source| source.values.scan_shape);
+        // what the detector is set to, where it can be asked and it agrees with what it announced
+        let set = hub.watch.said().scan().filter(|scan| said == Some(scan.positions() as u64));
         let mut warnings = Vec::new();
-        let scan = match (given, said) {
+        let scan = match (given.or(set), said) {
             (Some(scan), _) => scan,
             (None, Some(images)) if images < CONTINUOUS => {
                 let scan = nearly_square(images);

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ServeRequest;
+use super::detector::Watch;
 use super::series::{Series, SeriesState};
 use crate::doctor::{MemoryReport, free_bytes};
 use crate::rings::Rings;
+use crate::simplon::Simplon;
 
 /// Series that are listed; older ones are forgotten, their folders stay.
 const MOST_SERIES: usize = 100;
@@ -33,6 +35,10 @@ pub(super) struct Hub {
     address: String,
     out: PathBuf,
     pub(super) rings: Rings,
+    /// The detector's own interface, where it is known.
+    pub(super) detector: Option<Simplon>,
+    /// What it said last.
+    pub(super) watch: Watch,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +62,8 @@ impl Hub {
             address: request.stream.clone(),
             out: request.out.clone(),
             rings: request.rings,
+            detector: request.api.as_deref().map(Simplon::new),
+            watch: Watch::new(),
         }
     }
 
@@ -138,7 +146,7 @@ impl Hub {
     pub(super) fn status(&self) -> Value {
         let newest = self.newest();
         let counts = self.live_counts();
-        let receive = &self.receive;
+        let (receive, said) = (&self.receive, self.watch.said());
         let (connections, failures) = (receive.connections.get(), receive.failures.get());
         let resident = newest.as_ref().and_then(|series| series.held_bytes()).unwrap_or(0);
         json!({
@@ -159,7 +167,8 @@ impl Hub {
             "series": newest.map(|series| series.json(Some(&counts))),
             "memory": { "resident_bytes": resident, "free_bytes": MemoryReport::examine().usable_bytes() },
             "disk_free_bytes": free_bytes(&self.out),
-            "detector_dropped": Value::Null,
+            "detector_dropped": said.dropped,
+            "detector": self.detector.as_ref().map(|_| json!({ "state": said.state, "problem": said.problem })),
         })
     }
 

@@ -36,6 +36,10 @@ pub(super) fn text(hub: &Hub) -> String {
         ("resident_bytes", "Bytes of the encoded resident.", held),
         ("peak_memory_bytes", "Most memory the process has taken.", peak_memory_bytes().unwrap_or(0)),
     ];
+    let dropped = hub.watch.said().dropped;
+    let dropped =
+        dropped.map(|dropped| ("detector_dropped", "Messages the detector dropped, as it says.", dropped));
+    let gauges: Vec<_> = gauges.into_iter().chain(dropped).collect();
     let mut text = String::new();
     for (kind, metrics) in [("counter", counters.as_slice()), ("gauge", gauges.as_slice())] {
         for (name, help, value) in metrics {
