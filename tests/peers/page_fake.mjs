@@ -175,7 +175,9 @@ export function rawBytes({ values, ...header }) {
   return Buffer.concat([length, Buffer.from(text), Buffer.from(values.buffer, values.byteOffset, values.byteLength)]);
 }
 
-function npyBytes({ values, shape }) {
+// As files have it: counts know no NaN, so a hole is 0.
+function npyBytes({ values: seen, shape }) {
+  const values = seen.map((value) => (Number.isFinite(value) ? value : 0));
   let head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape[0]}, ${shape[1]}), }`;
   head = head.padEnd(Math.ceil((head.length + 11) / 64) * 64 - 11) + '\n';
   const length = Buffer.alloc(2);

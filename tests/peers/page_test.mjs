@@ -81,6 +81,14 @@ test('numpy files of counts and of floats come back, cut ones and others do not'
   assert.throws(() => npy.parseNpy(npyOf('<f4', [4], new Float32Array(4))), /no image/);
 });
 
+test('a file of counts has its holes where the frame sums have none', () => {
+  const image = { rows: 1, cols: 5, values: Float32Array.from([1, 0, 3, 0, 0]), header: { missing: [] } };
+  const holed = npy.withHoles(image, { values: Float32Array.from([9, 9, 9, 0, 0]) });
+  assert.deepEqual([...holed.values], [1, 0, 3, NaN, NaN]);
+  assert.deepEqual(holed.header.missing, [[3, 5]]);
+  assert.equal(image.values[3], 0);
+});
+
 test('a series out of memory is read from its folder, with the axes the series tells', () => {
   const series = { images: [], folder: '/r', optics: { scan_step_nm: [0.1, 0.2] }, bright_field: null };
   assert.ok(names.isStored(series) && names.namesOf(series).includes('phase'));
@@ -199,9 +207,24 @@ test('more contrast clips more at both ends, less clips less, and neither crosse
 });
 
 test('a histogram counts every value once', () => {
-  const counts = contrast.histogram(Float32Array.from([0, 0, 1, 2, 4]), 4);
-  assert.deepEqual([...counts], [2, 1, 1, 1]);
-  assert.equal(contrast.histogram(Float32Array.from([3, 3]), 5).reduce((a, b) => a + b), 2);
+  const sorted = Float32Array.from([0, 0, 1, 2, 4]);
+  assert.deepEqual([...contrast.histogram(sorted, 4, 0, 4)], [2, 1, 1, 1]);
+  assert.deepEqual([...contrast.histogram(sorted, 2, 1, 3)], [1, 1]);
+  assert.equal(contrast.histogram(Float32Array.from([3, 3]), 5, 3, 3).reduce((a, b) => a + b), 2);
+});
+
+test('the rank of a percentile is that percentile', () => {
+  const sorted = Float32Array.from({ length: 2001 }, (_, i) => i * i);
+  for (const percent of [0, 0.5, 12.5, 50, 99.5, 100]) assert.ok(Math.abs(contrast.rankOf(sorted, contrast.percentile(sorted, percent)) - percent) <= 0.06);
+  assert.deepEqual([contrast.rankOf(sorted, -1), contrast.rankOf(sorted, 1e9)], [0, 100]);
+});
+
+test('a hot pixel does not make the histogram a line', () => {
+  const sorted = Float32Array.from({ length: 10000 }, (_, i) => (i === 9999 ? 1e6 : i / 10000));
+  const [low, high] = contrast.edges(sorted);
+  assert.ok(low < 0 && low > -0.2 && high > 0.99 && high < 1.2, `${low} ${high}`);
+  const [flatLow, flatHigh] = contrast.edges(Float32Array.from([5, 5, 5]));
+  assert.ok(flatLow < 5 && flatHigh > 5);
 });
 
 // ---- scale bar ----

@@ -1,6 +1,6 @@
 // The HTTP API v1 of the daemon, with the token of the page's own address on every request.
 
-import { parseNpy } from './npy.js';
+import { parseNpy, withHoles } from './npy.js';
 import { parseRaw } from './raw.js';
 
 /** Longest wait for an answer, in ms; a reconstruction on a small machine takes seconds. */
@@ -51,8 +51,11 @@ export async function fetchJson(path) {
   return (await answered(address(path))).json();
 }
 
-/** An image: raw by GET, raw by POST when `parameters` are given, or of a .npy file when its `header` is given. */
-export async function fetchImage({ path, query, parameters, header }) {
+/**
+ * An image: raw by GET, raw by POST when `parameters` are given, or of a .npy file when its `header` is given; the holes
+ * of a file are those of the frame sums at `sums`.
+ */
+export async function fetchImage({ path, query, parameters, header, sums }) {
   const init = parameters === undefined ? {} : {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
@@ -60,6 +63,8 @@ export async function fetchImage({ path, query, parameters, header }) {
   };
   const bytes = await (await answered(address(path, query), init)).arrayBuffer();
   if (header === undefined) return parseRaw(bytes);
-  const image = parseNpy(bytes);
-  return { ...image, header: { ...header, shape: [image.rows, image.cols] } };
+  const file = parseNpy(bytes);
+  const image = { ...file, header: { ...header, shape: [file.rows, file.cols] } };
+  if (!sums) return image;
+  return withHoles(image, parseNpy(await (await answered(address(sums, query))).arrayBuffer()));
 }

@@ -23,6 +23,25 @@ export function percentile(sorted, percent) {
   return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
 }
 
+/** Per cent of `sorted` that lie below `value`, to a hundredth; what `percentile` undoes. */
+export function rankOf(sorted, value) {
+  if (sorted.length < 2) return 50;
+  let below = 0, above = sorted.length;
+  while (below < above) {
+    const middle = (below + above) >> 1;
+    if (sorted[middle] < value) below = middle + 1;
+    else above = middle;
+  }
+  return Math.round(Math.min(below / (sorted.length - 1), 1) * 1e4) / 100;
+}
+
+/** Values between which a histogram is worth looking at: single hot pixels do not count. */
+export function edges(sorted) {
+  const low = percentile(sorted, 0.05), high = percentile(sorted, 99.95);
+  const margin = 0.08 * (high - low) || 0.5;
+  return [low - margin, high + margin];
+}
+
 /**
  * Values of the two ends of a colour map.
  *
@@ -49,11 +68,12 @@ export function stretched({ low, high }, factor) {
   return { low: tidy(clip(low)), high: tidy(100 - clip(100 - high)) };
 }
 
-/** Counts of `sorted` in `bins` equal steps from its first to its last value. */
-export function histogram(sorted, bins) {
+/** Counts of `sorted` in `bins` equal steps from `first` to `last`; what lies beyond is left out. */
+export function histogram(sorted, bins, first, last) {
   const counts = new Uint32Array(bins);
-  if (sorted.length === 0) return counts;
-  const first = sorted[0], span = sorted[sorted.length - 1] - first || 1;
-  for (const value of sorted) counts[Math.min(bins - 1, Math.floor(((value - first) / span) * bins))] += 1;
+  for (const value of sorted) {
+    const bin = Math.floor(((value - first) / (last - first || 1)) * bins);
+    if (bin >= 0 && (bin < bins || value === last)) counts[Math.min(bin, bins - 1)] += 1;
+  }
   return counts;
 }

@@ -1,9 +1,9 @@
 // How each image is looked at: its percentiles and its colour map, and the panel that changes them.
 
 import { COLOUR_MAPS, colourTable, defaultMap } from './colour.js';
-import { DEFAULT_PERCENTILES, histogram, limits, percentile, sortedFinite, stretched } from './contrast.js';
+import { DEFAULT_PERCENTILES, edges, histogram, limits, percentile, rankOf, sortedFinite, stretched } from './contrast.js';
 import { byId, element, setText } from './dom.js';
-import { quantity } from './format.js';
+import { quantity, significant } from './format.js';
 
 /** Looks by image name. */
 export class Looks {
@@ -35,11 +35,15 @@ export class Looks {
   }
 }
 
+/** Steps of a handle from one end of the histogram to the other. */
+const HANDLE_STEPS = 1000;
+
 /** Handles, histogram and colour map of the large image. `onChange(name)` when the user changed them. */
 export class LooksPanel {
   #name = 'bf';
   #image = null;
   #drawn = [];
+  #held = null;
 
   constructor(looks, onChange) {
     this.looks = looks;
@@ -47,13 +51,12 @@ export class LooksPanel {
     byId('colour-map').append(...COLOUR_MAPS.map((map) => element('option', { value: map }, map)));
     byId('colour-map').addEventListener('change', () => this.#change({ map: byId('colour-map').value }));
     byId('contrast-reset').onclick = () => this.#change({ ...DEFAULT_PERCENTILES });
-    const low = byId('contrast-low'), high = byId('contrast-high');
-    for (const input of [low, high]) {
-      input.dataset.step = 0.1;
-      input.dataset.large = 1;
+    for (const end of ['low', 'high']) {
+      const input = byId(`contrast-${end}`);
+      Object.assign(input, { min: 0, max: HANDLE_STEPS, step: 1 });
+      Object.assign(input.dataset, { step: 5, large: 50 });
+      input.addEventListener('input', () => this.#move(end, input));
     }
-    low.addEventListener('input', () => this.#change({ low: Math.min(Number(low.value), Number(high.value) - 0.1) }));
-    high.addEventListener('input', () => this.#change({ high: Math.max(Number(high.value), Number(low.value) + 0.1) }));
   }
 
   /** More (`factor` > 1) or less contrast. */
@@ -69,6 +72,18 @@ export class LooksPanel {
     return next;
   }
 
+  // A handle stands at a value, kept as the percentile it is: the contrast follows an image that is still coming in.
+  #move(end, input) {
+    if (!this.#image) return;
+    const sorted = this.looks.sorted(this.#image), [first, last] = edges(sorted);
+    const place = Number(input.value) / HANDLE_STEPS;
+    const percent = place <= 0 ? 0 : place >= 1 ? 100 : rankOf(sorted, first + place * (last - first));
+    const { low, high } = this.looks.settings(this.#name);
+    this.#held = input;
+    this.#change(end === 'low' ? { low: Math.min(percent, high - 0.05) } : { high: Math.max(percent, low + 0.05) });
+    this.#held = null;
+  }
+
   #change(change) {
     this.looks.change(this.#name, change);
     this.onChange(this.#name);
@@ -76,28 +91,29 @@ export class LooksPanel {
 
   /** Shows the settings of an image. */
   show(name, image) {
+    const isSame = this.#name === name;
     this.#name = name;
     this.#image = image;
-    const { low, high, map } = this.looks.settings(name);
-    byId('colour-map').value = map;
-    byId('contrast-low').value = low;
-    byId('contrast-high').value = high;
-    for (const id of ['contrast-low', 'contrast-high']) byId(id).disabled = image === null || map === 'cyclic' && image.header.unit === 'rad';
-    byId('contrast-low').setAttribute('aria-valuetext', `${low} per cent`);
-    byId('contrast-high').setAttribute('aria-valuetext', `${high} per cent`);
-    if (image === null) {
-      setText(byId('limits'), '');
-    } else {
-      const look = this.looks.of(name, image);
-      const unit = image.header.unit;
-      const isTurn = look.period !== null && unit === 'rad';
-      const part = (percent) => (map === 'diverging' || isTurn ? '' : ` (${percent} %)`);
-      setText(byId('limits'), isTurn ? '−π rad\nto π rad, cyclic' : `${quantity(look.low, unit)}${part(low)}\nto ${quantity(look.high, unit)}${part(high)}`);
-    }
+    const settings = this.looks.settings(name);
+    byId('colour-map').value = settings.map;
+    const isTurn = settings.map === 'cyclic' && image?.header.unit === 'rad';
+    for (const end of ['low', 'high']) this.#showHandle(byId(`contrast-${end}`), settings[end], isTurn, isSame);
+    setText(byId('limits'), image ? words(this.looks.of(name, image), settings, image.header.unit, isTurn) : '');
     this.#draw();
   }
 
-  // Counts as a silhouette by percentile of value, and the colours below it where the two ends lie.
+  #showHandle(input, percent, isTurn, isSame) {
+    input.disabled = this.#image === null || isTurn;
+    input.setAttribute('aria-valuetext', `${percent} per cent`);
+    // A handle under the pointer is not moved by the image that comes in meanwhile.
+    if (this.#image === null || this.#held === input || (isSame && input.dataset.percent === String(percent) && document.activeElement === input)) return;
+    const sorted = this.looks.sorted(this.#image), [first, last] = edges(sorted);
+    const place = (percentile(sorted, percent) - first) / (last - first);
+    input.value = Math.round(HANDLE_STEPS * (percent <= 0 ? 0 : percent >= 100 ? 1 : place)) || 0;
+    input.dataset.percent = percent;
+  }
+
+  // Counts as a silhouette over their values, and below it the colours they get.
   #draw() {
     const canvas = byId('histogram'), ratio = window.devicePixelRatio || 1;
     const width = Math.round(canvas.clientWidth * ratio), height = Math.round(canvas.clientHeight * ratio);
@@ -108,26 +124,30 @@ export class LooksPanel {
     canvas.height = height;
     const context = canvas.getContext('2d'), image = this.#image;
     if (!image) return;
-    const sorted = this.looks.sorted(image), settings = this.looks.settings(this.#name);
-    const bins = histogram(sorted, Math.min(120, width)), most = Math.sqrt(bins.reduce((a, b) => Math.max(a, b), 1));
+    const sorted = this.looks.sorted(image), [first, last] = edges(sorted);
+    const bins = histogram(sorted, Math.min(120, width), first, last), most = Math.sqrt(bins.reduce((a, b) => Math.max(a, b), 1));
     context.fillStyle = '#6b7785';
     const strip = Math.round(7 * ratio);
     bins.forEach((number, bin) => {
       const high = Math.ceil((Math.sqrt(number) / most) * (height - strip - 2));
       context.fillRect((bin * width) / bins.length, height - strip - high, Math.ceil(width / bins.length), high);
     });
-    const look = this.looks.of(this.#name, image), table = colourTable(settings.map);
-    const first = sorted[0], span = sorted[sorted.length - 1] - first || 1;
+    const look = this.looks.of(this.#name, image), table = colourTable(look.map);
     for (let x = 0; x < width; x++) {
-      const value = first + (x / width) * span;
-      const place = (value - look.low) / (look.high - look.low || 1);
+      const place = (first + (x / width) * (last - first) - look.low) / (look.high - look.low || 1);
       const index = 3 * Math.min(255, Math.max(0, Math.round(255 * place)));
       context.fillStyle = `rgb(${table[index]}, ${table[index + 1]}, ${table[index + 2]})`;
       context.fillRect(x, height - strip, 1, strip);
     }
     context.fillStyle = '#ffffff';
-    for (const percent of [settings.low, settings.high]) {
-      context.fillRect(((percentile(sorted, percent) - first) / span) * (width - ratio), 0, ratio, height);
+    for (const value of [look.low, look.high]) {
+      context.fillRect(((value - first) / (last - first)) * (width - ratio), 0, ratio, height);
     }
   }
+}
+
+function words(look, { low, high, map }, unit, isTurn) {
+  if (isTurn) return '−π to π rad\nonce round';
+  const middle = map === 'diverging' ? ', about the median' : '';
+  return `${significant(look.low)} to ${quantity(look.high, unit)}\n${low} % to ${high} %${middle}`;
 }

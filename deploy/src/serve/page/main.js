@@ -116,6 +116,7 @@ function requestFor(series, name) {
       path: imagePath(series.number, name),
       query: imageQuery('npy'),
       header: storedHeader(series, name),
+      sums: series.frames.missing > 0 && entryOf(name)?.axes === 'scan' ? imagePath(series.number, 'frame_sum') : null,
     };
   }
   const isPhase = name === 'phase' || name === 'amplitude';

@@ -23,6 +23,22 @@ export function parseNpy(buffer) {
   return { rows, cols, values: Float32Array.from({ length: rows * cols }, (_, index) => read(view, start + index * size, isLittle)) };
 }
 
+/**
+ * `image` with NaN where `frameSums` counted nothing: the files of a partial scan hold a number where no frame came, and
+ * a frame without a single count is one that did not come. The header gets the runs, half-open.
+ */
+export function withHoles(image, frameSums) {
+  if (frameSums.values.length !== image.values.length) return image;
+  const values = image.values.slice(), missing = [];
+  frameSums.values.forEach((sum, position) => {
+    if (sum > 0) return;
+    values[position] = NaN;
+    if (missing.at(-1)?.[1] === position) missing.at(-1)[1] += 1;
+    else missing.push([position, position + 1]);
+  });
+  return { ...image, values, header: { ...image.header, missing } };
+}
+
 const READERS = {
   f4: [4, (view, at, isLittle) => view.getFloat32(at, isLittle)],
   f8: [8, (view, at, isLittle) => view.getFloat64(at, isLittle)],
