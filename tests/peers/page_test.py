@@ -173,7 +173,7 @@ def the_keyboard_works(page, _):
     shot(page, "6-pattern")
     page.keyboard.press("7")
     page.keyboard.press("0")
-    page.wait_for_function("() => document.querySelector('#big-title').textContent.startsWith('Power spectrum of Phase')")
+    page.wait_for_function("() => document.querySelector('#big').getAttribute('aria-label').startsWith('Power spectrum of Phase')")
     settled(page)
     shot(page, "7-fft")
     page.mouse.move(*point(page, BIG, 20, 20, 64, 64))

@@ -98,6 +98,7 @@ export class LooksPanel {
     byId('colour-map').value = settings.map;
     const isTurn = settings.map === 'cyclic' && image?.header.unit === 'rad';
     for (const end of ['low', 'high']) this.#showHandle(byId(`contrast-${end}`), settings[end], isTurn, isSame);
+    byId('histogram').parentElement.style.visibility = image ? '' : 'hidden';
     setText(byId('limits'), image ? words(this.looks.of(name, image), settings, image.header.unit, isTurn) : '');
     this.#draw();
   }
@@ -148,6 +149,6 @@ export class LooksPanel {
 
 function words(look, { low, high, map }, unit, isTurn) {
   if (isTurn) return '−π to π rad\nonce round';
-  const middle = map === 'diverging' ? ', about the median' : '';
+  const middle = map === 'diverging' ? ', centred' : '';
   return `${significant(look.low)} to ${quantity(look.high, unit)}\n${low} % to ${high} %${middle}`;
 }

@@ -116,7 +116,7 @@ function requestFor(series, name) {
       path: imagePath(series.number, name),
       query: imageQuery('npy'),
       header: storedHeader(series, name),
-      sums: series.frames.missing > 0 && entryOf(name)?.axes === 'scan' ? imagePath(series.number, 'frame_sum') : null,
+      sums: series.frames.received < series.frames.expected && entryOf(name)?.axes === 'scan' ? imagePath(series.number, 'frame_sum') : null,
     };
   }
   const isPhase = name === 'phase' || name === 'amplitude';
@@ -180,7 +180,8 @@ function drawImage(name) {
     drawInto(big, name);
     const image = imageOf(name);
     looksPanel.show(name, image);
-    setText(byId('big-title'), image?.header.title ?? entryOf(name).title);
+    setText(byId('big-title'), name === 'fft' ? entryOf(name).title : image?.header.title ?? entryOf(name).title);
+    byId('copy-python').disabled = !image;
     setText(byId('big-note'), noteFor(name));
   }
 }
@@ -298,7 +299,6 @@ function showChooser(series) {
   for (const [name, tile] of tiles) tile.root.classList.toggle('chosen', name === chosen);
   byId('fft-of').hidden = chosen !== 'fft';
   byId('fft-source').value = fftSource;
-  byId('copy-python').disabled = !imageOf(chosen);
 }
 
 // ---- controls ------------------------------------------------------------------------------------------------------
