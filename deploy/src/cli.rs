@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod inspect;
 mod optics_args;
+mod replay;
 mod run;
 mod run_args;
 mod serve;
@@ -28,6 +29,7 @@ pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
+pub use replay::{ReplayArgs, StreamVersion};
 pub use run_args::RunArgs;
 pub use serve::ServeArgs;
 
@@ -68,6 +70,8 @@ pub enum Command {
     Disarm(ControlArgs),
     /// Check or print a file of settings of the daemon.
     Config(ConfigArgs),
+    /// Be a detector to test against: send a file set over the wire, with faults if wanted.
+    Replay(Box<ReplayArgs>),
     /// Examine this machine: processor, memory, disk, CUDA, and what each limits.
     Doctor(DoctorArgs),
 }
@@ -140,6 +144,7 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
         Command::Disarm(args) => control::control(&args, "disarm"),
         Command::Config(args) => config::config(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::Replay(args) => replay::replay(*args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),
     }
 }

@@ -14,6 +14,7 @@ pub mod optics;
 pub mod output;
 pub mod pipeline;
 pub mod progress;
+pub mod replay;
 pub mod report;
 pub mod request;
 pub mod rings;

@@ -19,6 +19,15 @@ pub enum Version {
     V2,
 }
 
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        })
+    }
+}
+
 /// What a series says of itself.
 #[derive(Clone, Debug)]
 pub struct SeriesFacts {
@@ -40,13 +49,48 @@ pub struct SeriesFacts {
     pub frame_time_s: f64,
 }
 
+/// What an image may say beyond what it must.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImageExtras<'a> {
+    /// `image_appendix`, as given.
+    pub appendix: Option<&'a str>,
+    /// When the series was triggered, RFC 3339; in stream v2 alone.
+    pub series_date: Option<&'a str>,
+    /// Names of the channels, each of which gets the same frame; `threshold_1` where none is named. In stream v2 alone.
+    pub channels: &'a [String],
+}
+
 /// Nanoseconds of a time.
 fn nanoseconds(seconds: f64) -> u64 {
     // not negative and far below 2^63 for any frame time; saturates
     (seconds * 1e9) as u64
 }
 
+/// Frames as they are packed cannot be sent in a version of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("got frames packed as {encoding:?}, which stream {version} has no name for")]
+pub struct ComposeError {
+    /// How the frames are packed.
+    pub encoding: Encoding,
+    /// The version of the stream.
+    pub version: Version,
+}
+
 impl SeriesFacts {
+    /// Whether the frames can be sent in a version: stream v1 has no framed LZ4, stream v2 no bare block. To be asked before
+    /// anything is sent.
+    ///
+    /// # Errors
+    /// [`ComposeError`]
+    pub fn check(&self, version: Version) -> Result<(), ComposeError> {
+        match (version, self.encoding) {
+            (Version::V1, Encoding::Lz4Framed) | (Version::V2, Encoding::Lz4Block) => {
+                Err(ComposeError { encoding: self.encoding, version })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The message that a series begins with, without flat field and mask.
     pub fn start(&self, version: Version) -> WireMessage {
         match version {
@@ -57,9 +101,20 @@ impl SeriesFacts {
 
     /// The message of an image.
     pub fn image(&self, version: Version, number: u64, bytes: &[u8]) -> WireMessage {
+        self.image_with(version, number, bytes, ImageExtras::default())
+    }
+
+    /// The message of an image that says more than it must.
+    pub fn image_with(
+        &self,
+        version: Version,
+        number: u64,
+        bytes: &[u8],
+        extras: ImageExtras<'_>,
+    ) -> WireMessage {
         match version {
-            Version::V1 => self.image_v1(number, bytes),
-            Version::V2 => self.image_v2(number, bytes),
+            Version::V1 => self.image_v1(number, bytes, extras),
+            Version::V2 => self.image_v2(number, bytes, extras),
         }
     }
 
@@ -70,7 +125,7 @@ impl SeriesFacts {
                 let end = json!({ "htype": "dseries_end-1.0", "series": self.id }).to_string();
                 WireMessage::new(&[end.as_bytes()])
             }
-            Version::V2 => cbor(|encoder| {
+            Version::V2 => cbor(1024, |encoder| {
                 encoder.map(3)?.str("type")?.str("end")?;
                 self.key_v2(encoder)
             }),
@@ -94,13 +149,14 @@ impl SeriesFacts {
         WireMessage::new(&[head.to_string().as_bytes(), config.to_string().as_bytes()])
     }
 
-    fn image_v1(&self, number: u64, bytes: &[u8]) -> WireMessage {
+    fn image_v1(&self, number: u64, bytes: &[u8], extras: ImageExtras<'_>) -> WireMessage {
         let bits = 8 * self.count_type.bytes();
         let encoding = match self.encoding {
             Encoding::Raw => "<".to_owned(),
             Encoding::Bslz4 => format!("bs{bits}-lz4<"),
-            // stream v1 has no framed LZ4: said as what it is not rather than as what it is
-            Encoding::Lz4Block | Encoding::Lz4Framed => "lz4<".to_owned(),
+            Encoding::Lz4Block => "lz4<".to_owned(),
+            // refused by `check`; whoever did not ask sends what every reader refuses, not what it would read wrongly
+            Encoding::Lz4Framed => "lz4-framed<".to_owned(),
         };
         // by hand: a hundred thousand of these are made in a second
         let head = format!(
@@ -120,11 +176,17 @@ impl SeriesFacts {
             r#"{{"htype":"dconfig-1.0","real_time":{real_time},"start_time":{start},"stop_time":{}}}"#,
             start.saturating_add(real_time)
         );
-        WireMessage::new(&[head.as_bytes(), blob.as_bytes(), bytes, times.as_bytes()])
+        let parts = [head.as_bytes(), blob.as_bytes(), bytes, times.as_bytes()];
+        match extras.appendix {
+            Some(appendix) => {
+                WireMessage::new(&[parts[0], parts[1], parts[2], parts[3], appendix.as_bytes()])
+            }
+            None => WireMessage::new(&parts),
+        }
     }
 
     fn start_v2(&self) -> WireMessage {
-        cbor(|encoder| {
+        cbor(1024, |encoder| {
             encoder.map(9)?.str("type")?.str("start")?;
             self.key_v2(encoder)?;
             encoder.str("channels")?.array(1)?.str("threshold_1")?;
@@ -136,9 +198,11 @@ impl SeriesFacts {
         })
     }
 
-    fn image_v2(&self, number: u64, bytes: &[u8]) -> WireMessage {
-        cbor(|encoder| {
-            encoder.map(8)?.str("type")?.str("image")?;
+    fn image_v2(&self, number: u64, bytes: &[u8], extras: ImageExtras<'_>) -> WireMessage {
+        let more = u64::from(extras.series_date.is_some()) + u64::from(extras.appendix.is_some());
+        let room = extras.channels.len().max(1).saturating_mul(bytes.len() + 128) + 512;
+        cbor(room, |encoder| {
+            encoder.map(8 + more)?.str("type")?.str("image")?;
             self.key_v2(encoder)?;
             encoder.str("image_id")?.u64(number)?;
             // 50 MHz
@@ -147,24 +211,40 @@ impl SeriesFacts {
                 encoder.str(name)?.array(2)?.u64(ticks)?.u64(50_000_000)?.ok()
             };
             time(encoder, "real_time", ticks)?;
+            if let Some(date) = extras.series_date {
+                encoder.str("series_date")?.tag(Tag::new(0))?.str(date)?;
+            }
             time(encoder, "start_time", number.saturating_mul(ticks))?;
             time(encoder, "stop_time", number.saturating_add(1).saturating_mul(ticks))?;
-            encoder.str("data")?.map(1)?.str("threshold_1")?;
-            encoder.tag(Tag::new(40))?.array(2)?.array(2)?;
-            encoder.u64(self.detector.rows as u64)?.u64(self.detector.cols as u64)?;
-            encoder.tag(Tag::new(match self.count_type {
-                CountType::U8 => 64,
-                CountType::U16 => 69,
-                CountType::U32 => 70,
-            }))?;
-            let algorithm = match self.encoding {
-                Encoding::Raw => return encoder.bytes(bytes)?.ok(),
-                Encoding::Bslz4 => "bslz4",
-                Encoding::Lz4Framed | Encoding::Lz4Block => "lz4",
-            };
-            encoder.tag(Tag::new(56_500))?.array(3)?.str(algorithm)?;
-            encoder.u64(self.count_type.bytes() as u64)?.bytes(bytes)?.ok()
+            encoder.str("data")?.map(extras.channels.len().max(1) as u64)?;
+            match extras.channels {
+                [] => self.channel_v2(encoder, "threshold_1", bytes)?,
+                names => names.iter().try_for_each(|name| self.channel_v2(encoder, name, bytes))?,
+            }
+            if let Some(appendix) = extras.appendix {
+                encoder.str("user_data")?.str(appendix)?;
+            }
+            Ok(())
         })
+    }
+
+    fn channel_v2(&self, encoder: &mut Encoder<Vec<u8>>, name: &str, bytes: &[u8]) -> Written {
+        encoder.str(name)?.tag(Tag::new(40))?.array(2)?.array(2)?;
+        encoder.u64(self.detector.rows as u64)?.u64(self.detector.cols as u64)?;
+        encoder.tag(Tag::new(match self.count_type {
+            CountType::U8 => 64,
+            CountType::U16 => 69,
+            CountType::U32 => 70,
+        }))?;
+        let algorithm = match self.encoding {
+            Encoding::Raw => return encoder.bytes(bytes)?.ok(),
+            Encoding::Bslz4 => "bslz4",
+            Encoding::Lz4Framed => "lz4",
+            // as in stream v1
+            Encoding::Lz4Block => "lz4-block",
+        };
+        encoder.tag(Tag::new(56_500))?.array(3)?.str(algorithm)?;
+        encoder.u64(self.count_type.bytes() as u64)?.bytes(bytes)?.ok()
     }
 
     fn key_v2(&self, encoder: &mut Encoder<Vec<u8>>) -> Written {
@@ -174,9 +254,9 @@ impl SeriesFacts {
 
 type Written = Result<(), Error<<Vec<u8> as Write>::Error>>;
 
-/// A message of one part: the tag of self-described CBOR and what `write` writes.
-fn cbor(write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Written) -> WireMessage {
-    let mut encoder = Encoder::new(Vec::new());
+/// A message of one part, of about `room` bytes: the tag of self-described CBOR and what `write` writes.
+fn cbor(room: usize, write: impl FnOnce(&mut Encoder<Vec<u8>>) -> Written) -> WireMessage {
+    let mut encoder = Encoder::new(Vec::with_capacity(room));
     let written = encoder.tag(Tag::new(55_799)).and_then(write);
     // writing to memory does not fail; a message cut short would be noticed by every reader
     debug_assert!(written.is_ok());
@@ -200,6 +280,37 @@ mod tests {
             encoding,
             incident_energy_ev: 300_000.0,
             frame_time_s: 49.6e-6,
+        }
+    }
+
+    #[test]
+    fn frames_that_a_version_has_no_name_for_are_refused_and_never_labelled_as_others() {
+        for (version, encoding) in [(Version::V1, Encoding::Lz4Framed), (Version::V2, Encoding::Lz4Block)] {
+            let facts = facts(CountType::U16, encoding);
+            assert_eq!(facts.check(version), Err(ComposeError { encoding, version }));
+            let slab = listed(&[facts.image(version, 0, &[7; 300])]);
+            assert!(parse(slab.messages().next().unwrap()).is_err());
+            let other = if version == Version::V1 { Version::V2 } else { Version::V1 };
+            assert_eq!(facts.check(other), Ok(()));
+        }
+    }
+
+    #[test]
+    fn channels_and_appendices_are_understood_or_skipped() {
+        let facts = facts(CountType::U16, Encoding::Bslz4);
+        let channels = ["threshold_1", "threshold_2", "difference"].map(str::to_owned);
+        let extras = ImageExtras {
+            appendix: Some("{\"lamp\":1}"),
+            series_date: Some("2026-01-01T00:00:00Z"),
+            channels: &channels,
+        };
+        for (version, names) in
+            [(Version::V1, &[""][..]), (Version::V2, &["threshold_1", "threshold_2", "difference"])]
+        {
+            let slab = listed(&[facts.image_with(version, 3, &[9; 300], extras)]);
+            let Message::Image(image) = parse(slab.messages().next().unwrap()).unwrap() else { panic!() };
+            assert_eq!(image.channels().map(|channel| channel.name).collect::<Vec<_>>(), names);
+            assert!(image.channels().all(|channel| channel.packed.bytes == [9; 300]));
         }
     }
 

@@ -1,13 +1,23 @@
 //! The sending end of a ZeroMQ PUSH socket, as a detector control unit has it: it binds, readers connect, and every message
-//! goes to one of them in turn.
+//! goes to one of them in turn. A reader whose turn it is and who has no room is passed over, as ZeroMQ does.
 //!
-//! For replaying: what is sent is laid out once ([`WireMessage`]) and written as it is.
+//! For replaying: what is sent is laid out before ([`WireMessage`], [`WireBatch`]) and written as it is, many messages at once.
 
-use std::io::{self, Read, Write};
+mod reader;
+
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::zmtp;
+use reader::{Reader, shake_hands, wait_for_room};
+
+/// Handshakes that may go on at the same time; who comes while there are so many is let go.
+const MOST_HANDSHAKES: usize = 16;
+/// Longest wait before it is looked for new readers.
+const TICK: Duration = Duration::from_millis(1);
 
 /// A message as it goes over the wire, headers of frames and all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +42,38 @@ impl WireMessage {
     }
 }
 
+/// Messages one behind the other, to be written in one piece.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WireBatch {
+    bytes: Vec<u8>,
+    /// Where each message ends.
+    ends: Vec<usize>,
+}
+
+impl WireBatch {
+    /// Adds a message at the end.
+    pub fn push(&mut self, message: &WireMessage) {
+        self.bytes.extend_from_slice(&message.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Number of messages.
+    pub fn num_messages(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes on the wire.
+    pub fn num_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Gives back memory that was reserved and is not used.
+    pub fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+}
+
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -45,8 +87,13 @@ pub enum Sent {
 #[derive(Debug)]
 pub struct PushSocket {
     listener: TcpListener,
-    readers: Vec<TcpStream>,
+    readers: Vec<Reader>,
+    /// The reader whose turn it is.
     next: usize,
+    /// Readers that have shaken hands, each in a thread of its own, so that nobody who dawdles holds the stream up.
+    ready: Receiver<TcpStream>,
+    readied: Sender<TcpStream>,
+    handshakes: Arc<()>,
     /// How long a message waits for readers that do not read.
     patience: Duration,
 }
@@ -59,7 +106,9 @@ impl PushSocket {
     pub fn bind(address: impl ToSocketAddrs, patience: Duration) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, readers: Vec::new(), next: 0, patience })
+        let (readied, ready) = channel();
+        let handshakes = Arc::new(());
+        Ok(Self { listener, readers: Vec::new(), next: 0, ready, readied, handshakes, patience })
     }
 
     /// Where it listens.
@@ -75,66 +124,124 @@ impl PushSocket {
         self.readers.len()
     }
 
-    /// Takes in the readers that have knocked. One that does not shake hands within two seconds is left out.
+    /// Takes in the readers that have shaken hands, begins to with those that have knocked, and lets go those that have
+    /// left. Never waits. Who does not shake hands within two seconds is left out.
     pub fn accept(&mut self) {
+        self.readers.retain_mut(Reader::is_there);
         while let Ok((stream, _)) = self.listener.accept() {
-            // whoever is not a PULL socket is let go
-            if let Ok(stream) = shake_hands(stream, self.patience) {
-                self.readers.push(stream);
+            if Arc::strong_count(&self.handshakes) > MOST_HANDSHAKES {
+                continue;
             }
+            let (readied, at_work) = (self.readied.clone(), Arc::clone(&self.handshakes));
+            let named = std::thread::Builder::new().name("push-handshake".to_owned());
+            let spawned = named.spawn(move || {
+                // whoever is not a PULL socket is let go
+                if let Ok(stream) = shake_hands(stream) {
+                    let _ = readied.send(stream);
+                }
+                drop(at_work);
+            });
+            if let Err(error) = spawned {
+                tracing::warn!("no thread to shake hands with a reader: {error}");
+            }
+        }
+        self.readers.extend(self.ready.try_iter().map(Reader::new));
+    }
+
+    /// Sends a message to the reader whose turn it is; waits for as long as the socket's patience.
+    pub fn send(&mut self, message: &WireMessage) -> Sent {
+        match self.send_bytes(&message.bytes, &[message.bytes.len()], self.patience) {
+            0 => Sent::Dropped,
+            _ => Sent::Yes,
         }
     }
 
-    /// Sends a message to the reader whose turn it is; one that is gone loses its turn and its place.
-    pub fn send(&mut self, message: &WireMessage) -> Sent {
-        self.send_all(std::slice::from_ref(message))
+    /// Sends the messages of a batch from number `from` on, and returns how many were taken before nobody took one for as
+    /// long as `patience`. With several readers they go out one by one, in turn; with one, in one piece.
+    pub fn send_batch(&mut self, batch: &WireBatch, from: usize, patience: Duration) -> usize {
+        let Some(ends) = batch.ends.get(from..) else { return 0 };
+        let start = match from.checked_sub(1) {
+            Some(before) => batch.ends[before],
+            None => 0,
+        };
+        // the ends count from the start of the batch: they are compared with what lies before `start` taken off
+        let ends: Vec<usize> = ends.iter().map(|end| end - start).collect();
+        self.send_bytes(&batch.bytes[start..], &ends, patience)
     }
 
-    /// Sends messages in one piece to the reader whose turn it is.
-    pub fn send_all(&mut self, messages: &[WireMessage]) -> Sent {
-        let until = Instant::now() + self.patience;
-        loop {
-            if self.readers.is_empty() {
-                self.accept();
+    fn send_bytes(&mut self, bytes: &[u8], ends: &[usize], patience: Duration) -> usize {
+        let (mut sent, mut until) = (0, None);
+        while sent < ends.len() {
+            let taken = self.offer(bytes, ends, sent);
+            sent += taken;
+            if taken > 0 {
+                until = None;
+                continue;
             }
-            if let Some(turn) = self.next.checked_rem(self.readers.len()) {
-                self.next = turn + 1;
-                let reader = &mut self.readers[turn];
-                match messages.iter().try_for_each(|message| reader.write_all(&message.bytes)) {
-                    Ok(()) => return Sent::Yes,
-                    Err(_) => {
-                        // it may have part of a message: the connection is of no more use
-                        self.readers.swap_remove(turn);
-                        continue;
+            let now = Instant::now();
+            let left = until.get_or_insert(now + patience).saturating_duration_since(now);
+            if left.is_zero() {
+                break;
+            }
+            self.accept();
+            match self.readers.is_empty() {
+                true => std::thread::sleep(left.min(TICK)),
+                false => wait_for_room(&self.readers, left.min(10 * TICK)),
+            }
+        }
+        sent
+    }
+
+    /// Offers messages to each reader in turn until one takes some. One that is gone loses its place.
+    fn offer(&mut self, bytes: &[u8], ends: &[usize], from: usize) -> usize {
+        if self.readers.is_empty() {
+            self.accept();
+        }
+        let mut passed_over = 0;
+        while passed_over < self.readers.len() {
+            let turn = self.next % self.readers.len();
+            let start = from.checked_sub(1).map_or(0, |before| ends[before]);
+            let offered = if self.readers.len() == 1 { &ends[from..] } else { &ends[from..=from] };
+            match self.readers[turn].take(bytes, start, offered) {
+                Ok(taken) => {
+                    self.next = turn + 1;
+                    if taken > 0 {
+                        return taken;
                     }
+                    passed_over += 1;
+                }
+                Err(_) => {
+                    self.readers.remove(turn);
+                    self.next = turn;
                 }
             }
-            if Instant::now() >= until {
-                return Sent::Dropped;
+        }
+        0
+    }
+
+    /// Writes out the messages that readers have the beginning of, as far as they take them within `patience`. True when
+    /// nothing is left.
+    pub fn flush(&mut self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            self.readers.retain_mut(|reader| reader.flush().is_ok());
+            if self.readers.iter().all(Reader::is_flushed) {
+                return true;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            wait_for_room(&self.readers, left.min(10 * TICK));
         }
     }
 
-    /// Cuts all connections.
+    /// Cuts all connections, once messages that were begun are written or the socket's patience is over.
     pub fn disconnect(&mut self) {
+        self.flush(self.patience);
         self.readers.clear();
     }
 }
 
-/// Makes a connection that of a reader, which may keep a write waiting for as long as `patience`.
-fn shake_hands(mut stream: TcpStream, patience: Duration) -> io::Result<TcpStream> {
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(patience.max(Duration::from_millis(1))))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    stream.write_all(&zmtp::GREETING)?;
-    let mut greeting = [0; 64];
-    stream.read_exact(&mut greeting)?;
-    zmtp::write_command(&mut stream, b"\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH")?;
-    let command = zmtp::read_command(&mut stream).map_err(io::Error::other)?;
-    if greeting[10] < 3 || !command.starts_with(b"\x05READY") {
-        return Err(io::Error::other("no PULL socket"));
-    }
-    Ok(stream)
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! `sideband replay`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ingest::stream::compose::Version;
+
+use super::{Ending, signals};
+use crate::replay::fault::FaultSwitch;
+use crate::replay::{Rate, ReplaySettings};
+
+/// A version of the stream, as it is said on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamVersion {
+    /// JSON and blobs, `format` legacy, port 9999.
+    V1,
+    /// CBOR, `format` cbor, port 31001.
+    V2,
+}
+
+/// Sends a file set over the wire as a detector does.
+///
+/// Prints where it listens: one line for the stream, one for the REST interface; then one line a series.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayArgs {
+    /// The DECTRIS master file, NAME_master.h5.
+    #[arg(value_name = "MASTER")]
+    pub master: PathBuf,
+    /// Version of the stream to begin with; the REST interface can change it (stream/config/format).
+    #[arg(long, value_enum, default_value = "v2")]
+    pub stream: StreamVersion,
+    /// Port of the stream; 9999 for v1 and 31001 for v2 when not given. 0 lets the system choose.
+    #[arg(long, value_name = "PORT")]
+    pub stream_port: Option<u16>,
+    /// Port of the REST interface. 0 lets the system choose.
+    #[arg(long, value_name = "PORT", default_value_t = 18080)]
+    pub api_port: u16,
+    /// Address to listen on; anything but the loopback can be reached by others, and there is no password.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub bind: IpAddr,
+    /// Frames a second, or max, or recorded.
+    #[arg(long, value_name = "RATE", default_value = "recorded")]
+    pub rate: Rate,
+    /// Arm without being told to, as soon as a reader is there.
+    #[arg(long)]
+    pub arm: bool,
+    /// End after so many series; with --arm, arm so many.
+    #[arg(long, value_name = "N")]
+    pub series: Option<u64>,
+    /// How long a message waits for a reader that does not read, before it is dropped.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub patience: Duration,
+    /// How long --arm waits for a reader.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub wait: Duration,
+    /// Most memory for messages that are laid out ahead, in MB; half of what is free when not given.
+    #[arg(long, value_name = "MB")]
+    pub memory_mb: Option<u64>,
+    /// Seed of the faults.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A fault, KIND or KIND=VALUE; can be given several times.
+    #[arg(long, value_name = "KIND[=VALUE]")]
+    pub fault: Vec<FaultSwitch>,
+    /// Write which frames were hit by what, one JSON object a series.
+    #[arg(long, value_name = "FILE")]
+    pub fault_log: Option<PathBuf>,
+}
+
+/// A time of at most a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(secs) if (0.0..=86_400.0).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
+        _ => Err(format!("got '{text}', expected seconds, 0 to 86400")),
+    }
+}
+
+/// Replays.
+///
+/// # Errors
+/// Those of [`crate::replay::run`].
+pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<Ending> {
+    let settings = ReplaySettings {
+        master: args.master,
+        version: match args.stream {
+            StreamVersion::V1 => Version::V1,
+            StreamVersion::V2 => Version::V2,
+        },
+        bind: args.bind,
+        stream_port: args.stream_port,
+        api_port: args.api_port,
+        rate: args.rate,
+        arms_itself: args.arm,
+        num_series: args.series,
+        patience: args.patience,
+        wait_for_reader: args.wait,
+        memory_bytes: args.memory_mb.map(|mb| mb.saturating_mul(1_000_000)),
+        seed: args.seed,
+        faults: args.fault,
+        fault_log: args.fault_log,
+        stop: signals::stop_on_signal()?,
+    };
+    crate::replay::run(&settings).map(|()| Ending::Done)
+}

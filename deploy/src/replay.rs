@@ -1,0 +1,161 @@
+//! `sideband replay`: a detector to test against. A file set goes over the wire as a detector control unit sends it.
+//!
+//! In: a DECTRIS file set. Out: its frames, compressed as they are stored, over a ZeroMQ PUSH socket (stream v1 or v2), and a
+//! SIMPLON REST interface. [`run`] joins the parts: [`frames`] fetches frames, [`plan`] says what is sent in which order and
+//! with which faults, [`layout`] lays messages out before they are due, [`sender`] sends them.
+
+pub mod fault;
+pub mod frames;
+pub mod layout;
+pub mod log;
+pub mod plan;
+pub mod sender;
+mod series;
+mod thief;
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ingest::stream::compose::Version;
+
+use crate::open::open_set;
+use crate::request::{Interrupted, StopFlag, WrongFlags};
+use fault::FaultSwitch;
+use frames::Frames;
+use log::FaultLog;
+use sender::{Order, Sender};
+pub use series::{Series, SeriesSource};
+
+/// How fast frames are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// So many a second.
+    FramesPerSecond(f64),
+    /// As fast as readers take them.
+    Max,
+    /// As fast as they were recorded.
+    Recorded,
+}
+
+impl std::str::FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "max" => Ok(Self::Max),
+            "recorded" => Ok(Self::Recorded),
+            number => match number.parse() {
+                Ok(rate) if (1e-3..=1e9).contains(&rate) => Ok(Self::FramesPerSecond(rate)),
+                _ => {
+                    Err(format!("got '{text}', expected frames a second (0.001 to 1e9), 'max' or 'recorded'"))
+                }
+            },
+        }
+    }
+}
+
+/// What is replayed, and how.
+#[derive(Clone, Debug)]
+pub struct ReplaySettings {
+    /// The DECTRIS master file.
+    pub master: PathBuf,
+    /// The version of the stream to begin with.
+    pub version: Version,
+    /// The address everything listens on.
+    pub bind: IpAddr,
+    /// Port of the stream; none: 9999 for v1, 31001 for v2; 0 lets the system choose.
+    pub stream_port: Option<u16>,
+    /// Port of the REST interface; 0 lets the system choose.
+    pub api_port: u16,
+    /// How fast.
+    pub rate: Rate,
+    /// Series are armed by themselves, once a reader is there.
+    pub arms_itself: bool,
+    /// Ends after so many series; none: stays.
+    pub num_series: Option<u64>,
+    /// How long a message waits for a reader that does not read.
+    pub patience: Duration,
+    /// How long a series that arms itself waits for a reader.
+    pub wait_for_reader: Duration,
+    /// Most bytes of messages that are laid out before they are due; none: half of the memory that is free.
+    pub memory_bytes: Option<u64>,
+    /// Decides what the faults hit.
+    pub seed: u64,
+    /// What goes wrong on purpose.
+    pub faults: Vec<FaultSwitch>,
+    /// Where it is written what the faults hit.
+    pub fault_log: Option<PathBuf>,
+    /// Raised to end.
+    pub stop: StopFlag,
+}
+
+/// Replays until as many series are sent as were asked for, or the stop flag is raised.
+///
+/// # Errors
+/// The set cannot be opened or cannot be sent in this version of the stream, a port is taken, no reader came.
+pub fn run(settings: &ReplaySettings) -> anyhow::Result<()> {
+    check(settings)?;
+    let set = open_set(&settings.master)?;
+    let frames = Frames::of(&set)?;
+    let source = Arc::new(SeriesSource::new(&set, settings)?);
+    source.check(settings.version).map_err(WrongFlags::because)?;
+    let log = settings.fault_log.as_deref().map(FaultLog::create).transpose()?;
+    let (orders, orders_in) = crossbeam_channel::bounded(64);
+    let sender = Sender::bind(settings, frames, log, orders_in)?;
+    print(&sender.address_line()?)?;
+    std::thread::scope(|scope| {
+        let sending = std::thread::Builder::new()
+            .name("replay-send".to_owned())
+            .spawn_scoped(scope, move || sender.run())
+            .context("no thread to send")?;
+        let mut armed = 0;
+        while settings.arms_itself && armed < settings.num_series.unwrap_or(1) {
+            armed += 1;
+            let series = source.series(armed, settings.version);
+            if orders.send(Order::Arm(Box::new(series))).is_err() {
+                break; // what went wrong is what `run` came back with
+            }
+        }
+        if settings.arms_itself && settings.num_series.is_some() {
+            drop(orders);
+        }
+        sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
+    })?;
+    match settings.stop.is_raised() {
+        true => Err(Interrupted { what: "while it stayed for the next series".to_owned() }.into()),
+        false => Ok(()),
+    }
+}
+
+/// Where the stream listens.
+fn stream_address(settings: &ReplaySettings, version: Version) -> SocketAddr {
+    let own = match version {
+        Version::V1 => 9999,
+        Version::V2 => 31001,
+    };
+    SocketAddr::new(settings.bind, settings.stream_port.unwrap_or(own))
+}
+
+/// Writes a line to stdout at once: whoever started the program waits for it.
+fn print(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::from(error).context("stdout cannot be written to"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what no thread could make sense of.
+///
+/// # Errors
+/// What is wrong with the settings.
+fn check(settings: &ReplaySettings) -> anyhow::Result<()> {
+    ensure!(settings.num_series != Some(0), "--series: got 0, expected at least 1");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Frames of a file set by number, compressed as they are stored.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use anyhow::ensure;
+use ingest::dectris::FileSet;
+use ingest::open_regular;
+use ingest::source::StoredRun;
+use kernels::types::Item;
+
+/// Fetches frames of a set. Clones share the index and have files of their own open.
+#[derive(Debug)]
+pub struct Frames {
+    runs: Arc<Vec<StoredRun>>,
+    num_frames: u64,
+    most_bytes: u64,
+    /// The run that was read from last, and its file.
+    open: Option<(usize, File)>,
+}
+
+impl Clone for Frames {
+    fn clone(&self) -> Self {
+        Self { runs: Arc::clone(&self.runs), open: None, ..*self }
+    }
+}
+
+impl Frames {
+    /// The frames of a set.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn of(set: &FileSet) -> anyhow::Result<Self> {
+        let runs: Vec<StoredRun> = set
+            .runs()
+            .into_iter()
+            .filter_map(|item| match item {
+                Item::Data(run) => Some(run),
+                Item::Gap(_) => None,
+            })
+            .collect();
+        ensure!(set.frames_present() > 0, "{}: no frame of it can be read", set.master.display());
+        let raw = set.detector.pixels().saturating_mul(set.count_type.bytes()) as u64;
+        // a frame that does not compress is a little larger than its counts
+        let most_bytes = raw.saturating_add(raw / 4).saturating_add(1 << 16);
+        Ok(Self { runs: Arc::new(runs), num_frames: set.frames_expected, most_bytes, open: None })
+    }
+
+    /// Frames of the set, whether or not they are there.
+    pub fn num_frames(&self) -> u64 {
+        self.num_frames
+    }
+
+    /// Bytes of the largest frame.
+    pub fn largest_bytes(&self) -> u64 {
+        let stored = self.runs.iter().flat_map(|run| &run.frames).map(|frame| frame.bytes);
+        stored.filter(|&bytes| bytes <= self.most_bytes).max().unwrap_or(0)
+    }
+
+    /// Reads a frame into `bytes`, replacing what was there. A number beyond the set's begins at the first again. False
+    /// where the set does not have the frame.
+    ///
+    /// # Errors
+    /// The system's; a file that is not what it was when its index was read.
+    pub fn read(&mut self, number: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        bytes.clear();
+        let number = number.checked_rem(self.num_frames).unwrap_or(0);
+        let Some(at) = self.runs.partition_point(|run| run.first <= number).checked_sub(1) else {
+            return Ok(false);
+        };
+        let run = &self.runs[at];
+        let place = usize::try_from(number - run.first).unwrap_or(usize::MAX);
+        let Some(stored) = run.frames.get(place) else { return Ok(false) };
+        let end = stored.offset.checked_add(stored.bytes);
+        let is_inside = end.is_some_and(|end| end <= run.identity.bytes);
+        if stored.bytes == 0 || stored.bytes > self.most_bytes || !is_inside {
+            return Ok(false);
+        }
+        if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
+            let (file, identity) = open_regular(&run.path)?;
+            if identity != run.identity {
+                let what = format!("{}: changed since its index was read", run.path.display());
+                return Err(io::Error::other(what));
+            }
+            self.open = Some((at, file));
+        }
+        let Some((_, file)) = &self.open else { return Ok(false) };
+        // at most `most_bytes`
+        bytes.resize(stored.bytes as usize, 0);
+        file.read_exact_at(bytes, stored.offset)?;
+        Ok(true)
+    }
+}

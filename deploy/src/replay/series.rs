@@ -1,0 +1,185 @@
+//! A series as it is armed: what it is, and what its messages say.
+
+use std::time::SystemTime;
+
+use ingest::dectris::FileSet;
+use ingest::stream::compose::{ComposeError, ImageExtras, SeriesFacts, Version};
+use ingest::stream::push::WireMessage;
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape};
+
+use super::fault::FrameFault;
+use super::{Rate, ReplaySettings};
+use crate::report::utc;
+
+/// What every series of a set has in common.
+#[derive(Clone, Debug)]
+pub struct SeriesSource {
+    facts: SeriesFacts,
+    /// Frames a second; none: as fast as they are taken.
+    frames_per_second: Option<f64>,
+}
+
+/// One series, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The version of the stream.
+    pub version: Version,
+    /// What it says of itself.
+    pub facts: SeriesFacts,
+    /// Frames a second; none: as fast as they are taken.
+    pub frames_per_second: Option<f64>,
+    /// Frames that a trigger releases; none: they come by themselves.
+    pub frames_per_trigger: Option<u64>,
+    /// Whether anything of it is sent over the stream.
+    pub is_streamed: bool,
+    /// The start, composed.
+    pub start: WireMessage,
+    /// `image_appendix`.
+    pub image_appendix: Option<String>,
+    /// When it was armed, RFC 3339.
+    pub date: String,
+    /// Names of the channels in stream v2.
+    pub channels: Vec<String>,
+}
+
+impl SeriesSource {
+    /// What a set says of its series.
+    ///
+    /// # Errors
+    /// `--rate recorded`, and the set does not say how fast it was recorded.
+    pub fn new(set: &FileSet, settings: &ReplaySettings) -> anyhow::Result<Self> {
+        let frame_time_s = set.metadata.frame_time_secs.filter(|time| *time > 0.0);
+        let frames_per_second = match settings.rate {
+            Rate::FramesPerSecond(rate) => Some(rate),
+            Rate::Max => None,
+            Rate::Recorded => Some(frame_time_s.map(f64::recip).ok_or_else(|| {
+                let master = set.master.display();
+                crate::request::WrongFlags::because(anyhow::anyhow!(
+                    "{master}: does not say its frame_time; give --rate N"
+                ))
+            })?),
+        };
+        let facts = SeriesFacts {
+            id: 1,
+            unique_id: String::new(),
+            num_images: set.frames_expected,
+            detector: set.detector,
+            count_type: set.count_type,
+            encoding: set.encoding,
+            incident_energy_ev: set.metadata.incident_energy_ev.unwrap_or(0.0),
+            frame_time_s: frame_time_s.or_else(|| frames_per_second.map(f64::recip)).unwrap_or(1e-4),
+        };
+        Ok(Self { facts, frames_per_second })
+    }
+
+    /// Whether the frames can be sent in a version.
+    ///
+    /// # Errors
+    /// They are packed in a way that this version has no name for.
+    pub fn check(&self, version: Version) -> Result<(), ComposeError> {
+        self.facts.check(version)
+    }
+
+    /// The series with this number.
+    pub fn series(&self, id: u64, version: Version) -> Series {
+        let mut facts = self.facts.clone();
+        facts.id = id;
+        let now = SystemTime::now();
+        facts.unique_id = unique_id(now, id);
+        Series {
+            version,
+            start: facts.start(version),
+            facts,
+            frames_per_second: self.frames_per_second,
+            frames_per_trigger: None,
+            is_streamed: true,
+            image_appendix: None,
+            date: utc(now),
+            channels: Vec::new(),
+        }
+    }
+}
+
+impl Series {
+    /// The message of a frame, with what is done to it.
+    pub fn image(&self, number: u64, bytes: &[u8], damage: Option<FrameFault>) -> WireMessage {
+        let extras = ImageExtras {
+            appendix: self.image_appendix.as_deref(),
+            series_date: Some(&self.date),
+            channels: &self.channels,
+        };
+        let with = |facts: &SeriesFacts, bytes| facts.image_with(self.version, number, bytes, extras);
+        match damage {
+            Some(FrameFault::Truncated) => with(&self.facts, &bytes[..bytes.len() / 2]),
+            Some(FrameFault::Corrupted) => with(&self.facts, &corrupted(self.facts.encoding, bytes)),
+            Some(FrameFault::WrongSize) => {
+                let DetectorShape { rows, cols } = self.facts.detector;
+                let detector = DetectorShape { rows: rows + 1, cols };
+                with(&SeriesFacts { detector, ..self.facts.clone() }, bytes)
+            }
+            Some(FrameFault::WrongType) => {
+                let count_type = match self.facts.count_type {
+                    CountType::U8 => CountType::U16,
+                    CountType::U16 => CountType::U32,
+                    CountType::U32 => CountType::U16,
+                };
+                with(&SeriesFacts { count_type, ..self.facts.clone() }, bytes)
+            }
+            _ => with(&self.facts, bytes),
+        }
+    }
+
+    /// The series that follows this one at once, with the same settings.
+    pub fn next(&self) -> Self {
+        let mut facts = self.facts.clone();
+        facts.id += 1;
+        let now = SystemTime::now();
+        facts.unique_id = unique_id(now, facts.id);
+        Self { start: facts.start(self.version), facts, date: utc(now), ..self.clone() }
+    }
+
+    /// The end of this series, or of one that there is not.
+    pub fn end(&self, is_own: bool) -> WireMessage {
+        if is_own {
+            return self.facts.end(self.version);
+        }
+        let id = self.facts.id + 1_000_000;
+        let unique_id = unique_id(SystemTime::UNIX_EPOCH, id);
+        SeriesFacts { id, unique_id, ..self.facts.clone() }.end(self.version)
+    }
+}
+
+/// Bytes that no reader can decode: LZ4 has no checksum, so it is the framing that is altered and not the counts.
+fn corrupted(encoding: Encoding, bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    match encoding {
+        // counts as they are: nothing but their number can be wrong
+        Encoding::Raw => bytes.push(0),
+        // the total is another; of a bare block, the first sequence copies what is not there
+        _ => bytes.iter_mut().take(8).for_each(|byte| *byte ^= 0xff),
+    }
+    bytes
+}
+
+/// 26 characters of Crockford's base 32, as a ULID has them: 48 bits of milliseconds, 80 bits that differ.
+fn unique_id(now: SystemTime, id: u64) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let differs = u128::from(since.subsec_nanos()) << 48 | u128::from(id & 0xffff_ffff_ffff);
+    let bits = (since.as_millis() & 0xffff_ffff_ffff) << 80 | differs;
+    (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (5 * digit)) as usize & 31])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unique_names_are_26_characters_and_differ() {
+        let now = SystemTime::now();
+        let (one, other) = (unique_id(now, 1), unique_id(now, 2));
+        assert_eq!((one.len(), other.len()), (26, 26));
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,10 @@
+//! `sideband replay` through the built program: what it sends is read back by the product's own receiver.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
+#[path = "replay/detector.rs"]
+mod detector;
+#[path = "replay/reader.rs"]
+mod reader;
+#[path = "replay/streams.rs"]
+mod streams;

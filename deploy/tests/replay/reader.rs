@@ -1,0 +1,92 @@
+//! A reader of the stream, and what the files hold to compare with.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+use ingest::dectris::FileSet;
+use ingest::raw::RawBatch;
+use ingest::source::FileSource;
+use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
+use ingest::stream::series::SeriesSettings;
+use ingest::stream::source::{Announced, SeriesEnd, StreamSource};
+use kernels::bslz4_decode::decode_frame;
+use kernels::types::{CountType, Item};
+
+/// A series as it came.
+pub(crate) struct Came {
+    pub(crate) announced: Announced,
+    /// Every frame by its number; none where there is a hole, or where it does not decode.
+    pub(crate) frames: Vec<Option<Vec<u8>>>,
+    pub(crate) end: SeriesEnd,
+    /// Messages so far that were not understood.
+    pub(crate) garbage: u64,
+}
+
+impl Came {
+    #[expect(dead_code, reason = "the faults come next")]
+    /// Numbers of the frames that are not there, as half-open ranges.
+    pub(crate) fn holes(&self) -> Vec<[u64; 2]> {
+        let mut holes: Vec<[u64; 2]> = Vec::new();
+        for (number, _) in (0..).zip(&self.frames).filter(|(_, frame)| frame.is_none()) {
+            match holes.last_mut() {
+                Some([_, end]) if *end == number => *end += 1,
+                _ => holes.push([number, number + 1]),
+            }
+        }
+        holes
+    }
+}
+
+/// Reads so many series from an address.
+pub(crate) fn read(address: &str, num_series: usize, num_frames: u64) -> Vec<Came> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let settings = ReceiveSettings { slabs: 16, ..ReceiveSettings::new(address) };
+    let (stage, received) = ReceiveStage::new(settings, Arc::new(ReceiveCounters::default()), stop.clone());
+    let mut source = StreamSource::new(received, stop.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        let series = (0..num_series).map(|_| {
+            let announced = source.next_series().unwrap();
+            let (frames, frames_in) = bounded(100_000);
+            let settings =
+                SeriesSettings { silence: Duration::from_secs(3), ..SeriesSettings::new(num_frames) };
+            let end = source.read_series(settings, &frames).unwrap();
+            drop(frames);
+            let frames = frames_in.iter().flat_map(decoded).collect();
+            Came { announced, frames, end, garbage: source.garbage().get() }
+        });
+        let series = series.collect();
+        stop.store(true, Relaxed);
+        series
+    })
+}
+
+/// The frames of an item, those that decode.
+fn decoded(item: Item<RawBatch>) -> Vec<Option<Vec<u8>>> {
+    match item {
+        Item::Gap(gap) => vec![None; gap.count as usize],
+        Item::Data(batch) => {
+            let decodes = |frame: &[u8]| match batch.count_type {
+                CountType::U8 => decode_frame(batch.encoding, frame, &mut vec![0u8; batch.detector.pixels()]),
+                CountType::U16 => {
+                    decode_frame(batch.encoding, frame, &mut vec![0u16; batch.detector.pixels()])
+                }
+                CountType::U32 => {
+                    decode_frame(batch.encoding, frame, &mut vec![0u32; batch.detector.pixels()])
+                }
+            };
+            batch.frames().map(|frame| decodes(frame).is_ok().then(|| frame.to_vec())).collect()
+        }
+    }
+}
+
+/// Every frame of a set as it is stored.
+pub(crate) fn stored(master: &Path) -> Vec<Option<Vec<u8>>> {
+    let set = FileSet::open(master).unwrap();
+    let (raw, raw_in): (Sender<Item<RawBatch>>, _) = bounded(10_000);
+    FileSource::new(set.runs(), 1, Arc::new(AtomicBool::new(false))).run(raw);
+    raw_in.iter().flat_map(decoded).collect()
+}
