@@ -49,7 +49,7 @@ pub(crate) fn read(address: &str, num_series: usize, num_frames: u64) -> Vec<Cam
     std::thread::scope(|scope| {
         scope.spawn(|| stage.run());
         let series = (0..num_series).map(|_| {
-            let announced = source.next_series().unwrap();
+            let announced = source.next_series(|_| ()).unwrap();
             let (frames, frames_in) = bounded(100_000);
             let settings =
                 SeriesSettings { silence: Duration::from_secs(3), ..SeriesSettings::new(num_frames) };
