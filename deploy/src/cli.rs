@@ -7,6 +7,7 @@ mod config;
 mod control;
 mod demo;
 mod doctor;
+mod export;
 mod inspect;
 mod optics_args;
 mod replay;
@@ -27,6 +28,7 @@ pub use config::ConfigArgs;
 pub use control::ControlArgs;
 pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
+pub use export::ExportArgs;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
 pub use replay::{ReplayArgs, StreamVersion};
@@ -54,6 +56,8 @@ pub enum Command {
     Inspect(Box<InspectArgs>),
     /// Make an acquisition with known truth, as the detector would write it.
     Simulate(Box<SimulateArgs>),
+    /// Make a DECTRIS file set of a recorded series, or say which series a recording holds.
+    Export(Box<ExportArgs>),
     /// Simulate a small acquisition, run it, say where the pictures are.
     Demo(DemoArgs),
     /// Listen to a detector: reconstruct series after series while they come, and show them on a page.
@@ -143,6 +147,7 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
         Command::Abort(args) => control::control(&args, "abort"),
         Command::Disarm(args) => control::control(&args, "disarm"),
         Command::Config(args) => config::config(&args),
+        Command::Export(args) => export::export(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Replay(args) => replay::replay(*args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),

@@ -1,0 +1,228 @@
+//! `sideband export`.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{anyhow, bail};
+use clap::{Args, ValueEnum};
+use ingest::filewriter::Existing;
+use ingest::record::{
+    ExportSettings, ExportSummary, LogReport, MissingFrames, SeriesInLog, export_series, list_series,
+};
+use kernels::types::{Kilovolts, ScanShape};
+
+use super::{Ending, say, tell};
+use crate::report::utc;
+use crate::request::WrongFlags;
+
+/// What `sideband export` takes.
+#[derive(Args, Clone, Debug)]
+pub struct ExportArgs {
+    /// The folder of the recording.
+    #[arg(value_name = "LOG_FOLDER")]
+    pub log: PathBuf,
+    /// Folder for the files of the set; made when it does not exist.
+    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    pub out: Option<PathBuf>,
+    /// Number or unique name of the series; needed where the recording holds several.
+    #[arg(long, value_name = "ID")]
+    pub series: Option<String>,
+    /// Say which series the recording holds, and write nothing.
+    #[arg(long, conflicts_with_all = ["out", "series", "scan_shape"])]
+    pub list: bool,
+    /// Shape of the scan: written into a side-car beside the master.
+    #[arg(long, value_name = "ROWSxCOLS")]
+    pub scan_shape: Option<ScanShape>,
+    /// Start of the file names; series_ID when not given.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Channel of stream v2, such as threshold_1; the first of the images when not given.
+    #[arg(long, value_name = "NAME")]
+    pub channel: Option<String>,
+    /// Accelerating voltage, where the stream does not say it.
+    #[arg(long, value_name = "KV", value_parser = voltage)]
+    pub voltage_kv: Option<f64>,
+    /// What stands for a frame that is missing between others.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Missing::Unreadable)]
+    pub missing: Missing,
+    /// Images of a data file.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub images_per_file: u64,
+    /// Replace a set of the same name.
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// What stands for a missing frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Missing {
+    /// Bytes that no program decodes: sideband sees a gap, others an error.
+    Unreadable,
+    /// Counts of zero, as if they had been measured.
+    Zeros,
+    /// Nothing: the export is refused.
+    Refuse,
+}
+
+fn voltage(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(kv) if (10.0..=1000.0).contains(&kv) => Ok(kv),
+        _ => Err(format!("got '{text}', expected 10 to 1000 kV")),
+    }
+}
+
+/// Exports a series, or lists those there are.
+///
+/// # Errors
+/// The folder holds no log, the series is not in it or not the only one, or it cannot be a set of files.
+pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
+    let (series, report) = list_series(&args.log)?;
+    tell_of_log(&report);
+    if report.segments == 0 {
+        bail!("{}: the folder holds no recording", args.log.display());
+    }
+    let Some(out) = args.out.as_ref().filter(|_| !args.list) else {
+        say(listed(&series).trim_end())?;
+        return Ok(Ending::Done);
+    };
+    let chosen = choose(&series, args.series.as_deref())?;
+    let settings = ExportSettings {
+        channel: args.channel.clone(),
+        images_per_file: args.images_per_file,
+        existing: if args.overwrite { Existing::Replace } else { Existing::Refuse },
+        missing: match args.missing {
+            Missing::Unreadable => MissingFrames::Unreadable,
+            Missing::Zeros => MissingFrames::Zeros,
+            Missing::Refuse => MissingFrames::Refuse,
+        },
+        scan: args.scan_shape,
+        voltage: args.voltage_kv.map(Kilovolts),
+        ..ExportSettings::new(args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.key.id)))
+    };
+    let summary = export_series(&args.log, &chosen.key, out, &settings)?;
+    tell_of_set(&summary, args);
+    say(&summary.set.master.display().to_string())?;
+    Ok(Ending::Done)
+}
+
+/// The series that is asked for, or the only one.
+fn choose<'a>(series: &'a [SeriesInLog], asked: Option<&str>) -> anyhow::Result<&'a SeriesInLog> {
+    let is_asked = |series: &&SeriesInLog| match asked {
+        None => true,
+        Some(asked) => series.key.unique_id.as_deref() == Some(asked) || series.key.id.to_string() == asked,
+    };
+    let found: Vec<_> = series.iter().filter(is_asked).collect();
+    match (found.as_slice(), asked) {
+        ([only], _) => Ok(only),
+        ([], Some(asked)) => Err(WrongFlags::because(anyhow!(
+            "--series: got {asked}, expected one of the recording:\n{}",
+            listed(series).trim_end()
+        ))),
+        ([], None) => bail!("the recording holds no series"),
+        (several, _) => {
+            let several: Vec<SeriesInLog> = several.iter().map(|&series| series.clone()).collect();
+            Err(WrongFlags::because(anyhow!(
+                "the recording holds several series; --series says which, by its unique name where the number is not enough:\n{}",
+                listed(&several).trim_end()
+            )))
+        }
+    }
+}
+
+/// A line for each series.
+fn listed(series: &[SeriesInLog]) -> String {
+    let mut text = String::new();
+    for series in series {
+        let name = series.key.unique_id.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let expected = series.num_images.map(|images| format!(" of {images}")).unwrap_or_default();
+        let state = match (series.is_complete(), series.end_seen) {
+            (true, _) => "complete",
+            (false, true) => "ended",
+            (false, false) => "not ended",
+        };
+        let start = if series.start_seen { "" } else { ", start missed" };
+        let shape = series.detector.map(|detector| format!(", {detector}")).unwrap_or_default();
+        let channels: Vec<&str> =
+            series.channels.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let channels = if channels.is_empty() { String::new() } else { format!(", {}", channels.join(" ")) };
+        let _ = writeln!(
+            text,
+            "series {}{name}: {}{expected} frames, {state}{start}{shape}{channels}, {:.1} MB, {} to {}",
+            series.key.id,
+            series.frames.count(),
+            series.bytes as f64 * 1e-6,
+            utc(moment(series.first_arrival_nanos)),
+            utc(moment(series.last_arrival_nanos)),
+        );
+    }
+    text
+}
+
+fn moment(nanos: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
+}
+
+/// Says what is damaged or missing in the log.
+fn tell_of_log(report: &LogReport) {
+    const MOST_TOLD: usize = 5;
+    for damage in report.damages.iter().take(MOST_TOLD) {
+        let what = if damage.is_tail { "ends in" } else { "holds" };
+        tell(&format!(
+            "warning: segment {:08} {what} {} bytes that are no record, at {}: {}",
+            damage.segment, damage.bytes, damage.offset, damage.why
+        ));
+    }
+    let more = report.num_damages.saturating_sub(MOST_TOLD as u64);
+    if more > 0 {
+        tell(&format!("warning: {more} more damages"));
+    }
+    if report.not_saved > 0 {
+        tell(&format!("warning: {} messages were not saved when they came", report.not_saved));
+    }
+    if report.missing > 0 {
+        tell(&format!("warning: {} messages are lost from the recording", report.missing));
+    }
+}
+
+/// Says what is not in the set.
+fn tell_of_set(summary: &ExportSummary, args: &ExportArgs) {
+    let missing: u64 = summary.missing.iter().map(|range| range.end - range.start).sum();
+    if missing > 0 {
+        let stand_in = match args.missing {
+            Missing::Zeros => "counts of zero stand for them",
+            _ => {
+                "programs other than sideband fail to read them; --missing zeros writes counts of zero instead"
+            }
+        };
+        let first = ranges(&summary.missing);
+        tell(&format!("warning: {missing} frames are missing between others ({first}): {stand_in}"));
+    }
+    let images = summary.set.num_images;
+    if let Some(expected) = summary.num_images.filter(|&expected| expected != images) {
+        tell(&format!("warning: the set ends after {images} of {expected} frames"));
+    }
+    if summary.doubled + summary.unfit > 0 {
+        let (doubled, unfit) = (summary.doubled, summary.unfit);
+        tell(&format!("note: left out {doubled} frames that came again and {unfit} that do not belong"));
+    }
+}
+
+/// The first few ranges of frames, in words.
+fn ranges(ranges: &[Range<u64>]) -> String {
+    const MOST_TOLD: usize = 5;
+    let told: Vec<String> = ranges
+        .iter()
+        .take(MOST_TOLD)
+        .map(|range| match range.end - range.start {
+            1 => range.start.to_string(),
+            _ => format!("{} to {}", range.start, range.end - 1),
+        })
+        .collect();
+    let more = if ranges.len() > MOST_TOLD { ", ..." } else { "" };
+    format!("{}{more}", told.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

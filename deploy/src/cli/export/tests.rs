@@ -1,0 +1,138 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use clap::Parser;
+use ingest::dectris::FileSet;
+use ingest::record::{RecordCounters, RecordLog, RecordSettings, RecordStage};
+use ingest::stream::compose::{SeriesFacts, Version};
+use ingest::stream::push::{PushSocket, Sent, WireMessage};
+use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
+use kernels::bslz4_decode::Encoding;
+use kernels::bslz4_encode::encode_bslz4;
+use kernels::types::{CountType, DetectorShape};
+
+use super::*;
+
+fn facts(id: u64, unique_id: &str) -> SeriesFacts {
+    SeriesFacts {
+        id,
+        unique_id: unique_id.to_owned(),
+        num_images: 6,
+        detector: DetectorShape { rows: 8, cols: 16 },
+        count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
+        incident_energy_ev: 300_000.0,
+        frame_time_s: 1e-4,
+    }
+}
+
+fn image(facts: &SeriesFacts, version: Version, number: u64) -> WireMessage {
+    let mut chunk = Vec::new();
+    encode_bslz4(&[number as u16; 128], &mut chunk);
+    facts.image(version, number, &chunk)
+}
+
+/// Sends messages over the loopback to a recorder, as a detector does.
+fn recorded(folder: &Path, messages: &[WireMessage]) {
+    let mut socket = PushSocket::bind("127.0.0.1:0", Duration::from_secs(5)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let settings = ReceiveSettings::new(socket.address().unwrap().to_string());
+    let settings = ReceiveSettings { slabs: 4, slab_bytes: 50_000, ..settings };
+    let (receive, received) = ReceiveStage::new(settings, Arc::new(ReceiveCounters::default()), stop.clone());
+    let counters = Arc::new(RecordCounters::default());
+    let log = RecordLog::open(RecordSettings::new(folder)).unwrap();
+    let (record, received) = RecordStage::new(received, log, counters.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| receive.run());
+        scope.spawn(|| record.run());
+        while socket.num_readers() == 0 {
+            socket.accept();
+        }
+        assert!(messages.iter().all(|message| socket.send(message) == Sent::Yes));
+        let mut came = 0;
+        while came < messages.len() {
+            let slab = received.slabs.recv().unwrap();
+            came += slab.num_messages();
+            received.spent.send(slab).unwrap();
+        }
+        stop.store(true, Relaxed);
+        drop(received);
+    });
+    assert_eq!(counters.durable.get(), messages.len() as u64);
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: ExportArgs,
+}
+
+fn asked(words: &[&str]) -> anyhow::Result<Ending> {
+    let words = [&["export"], words].concat();
+    export(&Line::try_parse_from(words).map_err(WrongFlags::because)?.args)
+}
+
+#[test]
+fn a_recording_of_the_loopback_becomes_a_set_by_one_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let (one, two, anew) = (facts(1, "A"), facts(2, "B"), facts(2, "C"));
+    let mut messages = vec![one.start(Version::V1)];
+    messages.extend((0..6).map(|number| image(&one, Version::V1, number)));
+    for (facts, numbers) in [(&two, 0..6), (&anew, 3..5)] {
+        messages.push(facts.start(Version::V2));
+        messages.extend(numbers.map(|number| image(facts, Version::V2, number)));
+    }
+    messages.push(anew.end(Version::V2));
+    recorded(&log, &messages);
+    let [log, out] = [log, dir.path().join("out")].map(|path| path.to_str().unwrap().to_owned());
+
+    assert_eq!(asked(&[&log, "--list"]).unwrap(), Ending::Done);
+    let (series, _) = list_series(Path::new(&log)).unwrap();
+    let lines: Vec<String> = listed(&series).lines().map(str::to_owned).collect();
+    assert!(lines[0].starts_with("series 1: 6 of 6 frames, complete, 8x16, 0.0 MB, 20"), "{lines:?}");
+    assert!(lines[1].starts_with("series 2 (B): 6 of 6 frames, complete, 8x16, threshold_1"), "{lines:?}");
+    assert!(lines[2].starts_with("series 2 (C): 2 of 6 frames, ended, "), "{lines:?}");
+
+    for wrong in [
+        &[&log, "--out", &out][..],
+        &[&log, "--out", &out, "--series", "2"],
+        &[&log, "--out", &out, "--series", "9"],
+    ] {
+        let error = asked(wrong).unwrap_err();
+        assert!(error.is::<WrongFlags>() && error.to_string().contains("series 2 (C)"), "{error}");
+    }
+    for wrong in
+        [&[&*log][..], &[&log, "--out", &out, "--list"], &[&log, "--out", &out, "--voltage-kv", "300000"]]
+    {
+        assert!(asked(wrong).unwrap_err().is::<WrongFlags>());
+    }
+    assert!(!Path::new(&out).exists());
+
+    asked(&[&log, "--out", &out, "--series", "1", "--scan-shape", "2x3"]).unwrap();
+    let set = FileSet::open(&Path::new(&out).join("series_1_master.h5")).unwrap();
+    assert_eq!((set.frames_expected, set.frames_present()), (6, 6));
+    assert_eq!(set.side_cars[0].scan_shape, Some(ScanShape { rows: 2, cols: 3 }));
+    asked(&[&log, "--out", &out, "--series", "B", "--name", "other", "--voltage-kv", "80"]).unwrap();
+    let set = FileSet::open(&Path::new(&out).join("other_master.h5")).unwrap();
+    assert_eq!(set.metadata.incident_energy_ev, Some(80_000.0));
+    asked(&[&log, "--out", &out, "--series", "C", "--missing", "refuse"]).unwrap_err();
+    asked(&[&log, "--out", &out, "--series", "C"]).unwrap();
+    asked(&[&log, "--out", &out, "--series", "C"]).unwrap_err();
+    asked(&[&log, "--out", &out, "--series", "C", "--overwrite"]).unwrap();
+}
+
+#[test]
+fn a_folder_without_a_recording_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = asked(&[dir.path().to_str().unwrap(), "--list"]).unwrap_err();
+    assert!(error.to_string().ends_with("the folder holds no recording"), "{error}");
+}
+
+#[test]
+fn missing_frames_are_told_as_ranges() {
+    let missing = [0..1, 3..7, 9..10, 12..14, 20..21, 30..31];
+    assert_eq!(ranges(&missing), "0, 3 to 6, 9, 12 to 13, 20, ...");
+    assert_eq!(ranges(&missing[1..2]), "3 to 6");
+}
