@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -221,6 +222,15 @@ def a_lost_link_greys_the_pictures_and_comes_back(page, fake):
     assert not page.is_visible("#big-stale")
 
 
+def a_daemon_that_hangs_is_noticed(page, fake):
+    fake.process.send_signal(signal.SIGSTOP)
+    try:
+        wait(page, "NO CONNECTION", 25000)
+    finally:
+        fake.process.send_signal(signal.SIGCONT)
+    wait(page, "COMPLETE", 25000)
+
+
 def an_older_series_is_kept_and_marked_stale(page, fake):
     page.keyboard.press("2")
     fake.command("next")
@@ -299,6 +309,7 @@ CLAIMS = [
     the_keyboard_works,
     the_pointer_reads_values,
     a_lost_link_greys_the_pictures_and_comes_back,
+    a_daemon_that_hangs_is_noticed,
     an_older_series_is_kept_and_marked_stale,
     export_names_every_image,
     trouble_is_red,

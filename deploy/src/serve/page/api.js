@@ -46,9 +46,9 @@ async function answered(url, init = {}) {
   throw new Refused(response.status, text ?? `the daemon answered ${response.status} ${response.statusText}`);
 }
 
-/** JSON at `path`. */
-export async function fetchJson(path) {
-  return (await answered(address(path))).json();
+/** JSON at `path`; what takes longer than `patienceMillis` has failed. */
+export async function fetchJson(path, patienceMillis = PATIENCE_MILLIS) {
+  return (await answered(address(path), { signal: AbortSignal.timeout(patienceMillis) })).json();
 }
 
 /**

@@ -5,6 +5,7 @@ import { address, fetchJson } from './api.js';
 const FIRST_WAIT_MILLIS = 500;
 const LONGEST_WAIT_MILLIS = 10000;
 const SILENCE_MILLIS = 5000;
+const PATIENCE_MILLIS = 8000;
 
 /** Wait before attempt `attempt` (1, 2, ...): doubles up to ten seconds; `chance` in 0..1 spreads many pages. */
 export function backoffMillis(attempt, chance = Math.random()) {
@@ -35,7 +36,7 @@ export class Connection {
     this.onLink({ up: false, attempt: this.#attempt, retryAt: null, reason: this.#reason });
     try {
       // The status code of a refused WebSocket is hidden from a page; a plain request tells "token needed" from "down".
-      this.onStatus(await fetchJson('/api/v1/status'));
+      this.onStatus(await fetchJson('/api/v1/status', PATIENCE_MILLIS));
     } catch (error) {
       this.#again(error.status === 401 || error.status === 403 ? `${error.message}: add ?token=... to the address` : 'the daemon does not answer');
       return;
@@ -44,7 +45,9 @@ export class Connection {
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     const socket = new WebSocket(url);
     this.#socket = socket;
+    const tooLong = setTimeout(() => socket.close(), PATIENCE_MILLIS);
     socket.onopen = () => {
+      clearTimeout(tooLong);
       this.#attempt = 0;
       this.#lastHeard = Date.now();
       this.onLink({ up: true });
@@ -54,6 +57,7 @@ export class Connection {
       if (typeof data === 'string') this.onStatus(JSON.parse(data));
     };
     socket.onclose = () => {
+      clearTimeout(tooLong);
       if (this.#socket === socket) this.#again('the event stream was closed');
     };
   }

@@ -27,7 +27,7 @@ let status = null;
 let link = { up: false, attempt: 0, retryAt: null, reason: 'connecting' };
 let seriesList = [];
 let pinned = null;
-let shownNumber = null;
+let shownIdentity = null;
 let chosen = 'bf';
 let chosenByUser = false;
 let fftSource = 'bf';
@@ -241,8 +241,10 @@ function showRings() {
 
 function showAll() {
   const series = shown(), latest = newest();
-  if (series?.number !== shownNumber) {
-    shownNumber = series?.number ?? null;
+  // A daemon that was started again counts from 1 anew.
+  const identity = series ? `${series.number} ${series.started_utc}` : null;
+  if (identity !== shownIdentity) {
+    shownIdentity = identity;
     centre = null;
     phasePanel.forget();
     store.clear();
