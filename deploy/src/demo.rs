@@ -20,6 +20,7 @@ pub fn prepare(out: &Path, quiet: bool, stop: StopFlag) -> anyhow::Result<(Truth
     let truth = crate::simulate::run(&args, &stop)?;
     let request = RunRequest {
         master: truth.master.clone(),
+        series: None,
         out: out.join("result"),
         optics: OpticsRequest { flags: optics_of(&truth)?, optics_file: None },
         memory_budget_bytes: None,
@@ -120,6 +121,7 @@ mod tests {
         let truth = crate::simulate::run(&args, &StopFlag::default()).unwrap();
         let request = RunRequest {
             master: truth.master.clone(),
+            series: None,
             out: dir.path().join("result"),
             optics: OpticsRequest { flags: optics_of(&truth).unwrap(), optics_file: None },
             memory_budget_bytes: None,

@@ -19,6 +19,8 @@ mod account;
 mod images;
 mod ledger;
 mod memory;
+mod of_log;
+mod of_series;
 mod prepare;
 mod subject;
 
@@ -50,6 +52,7 @@ use crate::report::{Outcome, RunReport, folders_for, prepare_folder, write_resul
 use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 use ledger::Ledger;
+pub use of_series::of_series;
 use prepare::Prepared;
 pub use subject::Subject;
 
@@ -69,7 +72,7 @@ pub struct Filled {
     pub elapsed: Duration,
 }
 
-/// A run from a master file to the result folder. Returns the report as it was written.
+/// A run from a master file, or from a log of the recorder, to the result folder. Returns the report as it was written.
 ///
 /// # Errors
 /// The set cannot be opened, parameters are missing or impossible, the result folder cannot be written to, the memory
@@ -78,6 +81,9 @@ pub struct Filled {
 pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
     start_threads(request.threads)?;
     let opening = Instant::now();
+    if of_log::is_log(&request.master) {
+        return of_log::run(&request, opening);
+    }
     let (set, optics) = open(&request)?;
     let subject = Subject::of_files(&set, &request.master);
     let source = file_source(&set, &request.stop);

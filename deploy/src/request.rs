@@ -12,8 +12,10 @@ use crate::rings::Rings;
 /// Everything a run is told: the acquisition, where results go, the microscope, the limits.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// The DECTRIS master file.
+    /// The DECTRIS master file, or the folder of a recorder's log.
     pub master: PathBuf,
+    /// Which series of a log; the last where none is named.
+    pub series: Option<u64>,
     /// The folder for images and `result.json`; made when it does not exist.
     pub out: PathBuf,
     /// What flags and the optics file say, not yet joined with what the files say.

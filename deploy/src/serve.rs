@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
 
@@ -54,6 +55,8 @@ pub struct ServeRequest {
     pub token: Option<String>,
     /// Every series gets a folder in here.
     pub out: PathBuf,
+    /// Where every message is kept as it came; nowhere where this is nothing.
+    pub record: Option<RecordSettings>,
     /// The microscope.
     pub optics: OpticsRequest,
     /// The virtual detectors.
@@ -95,8 +98,18 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
         ..ReceiveSettings::new(&request.stream)
     };
     let (receive, received) = ReceiveStage::new(settings, counters.clone(), stop.clone());
+    let recorded = Arc::new(RecordCounters::default());
+    let (record, received) = match &request.record {
+        None => (None, received),
+        Some(settings) => {
+            let log = RecordLog::open(settings.clone())?;
+            say(&log_line(settings, log.recovered()));
+            let (stage, received) = RecordStage::new(received, log, recorded.clone());
+            (Some(stage), received)
+        }
+    };
     let source = StreamSource::new(received, stop.clone());
-    let hub = Arc::new(Hub::new(request, counters, &source));
+    let hub = Arc::new(Hub::new(request, counters, recorded, &source));
     let access = Access::new(request.listen, request.token.clone())?;
     let pages = http::start(request.listen, hub.clone(), access.clone())?;
     say(&format!("stream tcp://{}", request.stream));
@@ -104,6 +117,10 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let named = std::thread::Builder::new().name("stream-receive".to_owned());
     let outcome = std::thread::scope(|scope| {
         named.spawn_scoped(scope, || receive.run()).context("no thread to receive on")?;
+        if let Some(record) = record {
+            let named = std::thread::Builder::new().name("record".to_owned());
+            named.spawn_scoped(scope, || record.run()).context("no thread to record on")?;
+        }
         if let Some(detector) = &hub.detector {
             scope.spawn(|| hub.watch.run(detector, &request.stop));
         }
@@ -115,6 +132,15 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     hub.stopping();
     pages.stop();
     outcome
+}
+
+/// What is in a log when it is opened.
+fn log_line(settings: &RecordSettings, found: &LogReport) -> String {
+    let torn = match found.num_damages {
+        0 => String::new(),
+        damages => format!(", {damages} damaged places passed over"),
+    };
+    format!("log {}: {} messages in its last segment{torn}", settings.folder.display(), found.records)
 }
 
 /// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. The voltage is asked

@@ -12,9 +12,12 @@ use crate::rings::{Ring, Rings};
 /// What `sideband run` takes.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// The DECTRIS master file (NAME_master.h5).
+    /// The DECTRIS master file (NAME_master.h5), or the folder of a recorder's log.
     #[arg(value_name = "MASTER.h5")]
     pub master: PathBuf,
+    /// Number of the series of a log; the last when not given.
+    #[arg(long, value_name = "ID")]
+    pub series: Option<u64>,
     /// Folder for images and result.json; made when it does not exist.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -87,6 +90,7 @@ impl RunArgs {
     pub fn request(&self, stop: StopFlag) -> Result<RunRequest, OpticsError> {
         Ok(RunRequest {
             master: self.master.clone(),
+            series: self.series,
             out: self.out.clone(),
             optics: self.optics.request()?,
             memory_budget_bytes: self.limits.memory_gb.map(|gb| (gb * 1e9) as u64),

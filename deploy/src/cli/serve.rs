@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
+use ingest::record::{RecordSettings, Retention};
 
 use super::{Ending, OpticsArgs, tell};
-use crate::config::{Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RingsConfig};
+use crate::config::{Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RecordConfig, RingsConfig};
 use crate::request::{StopFlag, WrongFlags, parse_threads};
 use crate::rings::{Ring, Rings};
 use crate::serve::ServeRequest;
@@ -29,6 +30,15 @@ pub struct ServeArgs {
     /// Folder that gets a folder for every series.
     #[arg(long, value_name = "DIR", env = "SIDEBAND_OUT")]
     pub out: Option<PathBuf>,
+    /// Folder of the log that keeps every message as it came; nothing is recorded when not given.
+    #[arg(long, value_name = "DIR", env = "SIDEBAND_RECORD")]
+    pub record: Option<PathBuf>,
+    /// Most the log may take, GB (10^9 bytes); what comes beyond is NOT SAVED, and said so, unless the oldest may go.
+    #[arg(long, value_name = "GB", env = "SIDEBAND_RECORD_GB")]
+    pub record_gb: Option<f64>,
+    /// Remove the oldest segments of a log that is full.
+    #[arg(long)]
+    pub record_remove_oldest: bool,
     /// Where the page and the API are served; away from this machine's own addresses a token is needed [default: 127.0.0.1:8040].
     #[arg(long, value_name = "ADDR:PORT", env = "SIDEBAND_LISTEN")]
     pub listen: Option<SocketAddr>,
@@ -113,6 +123,7 @@ impl ServeArgs {
             token: token_file.map(|path| read_token(path)).transpose()?,
             out,
             optics,
+            record: self.record(&config.record)?,
             rings: self.rings(&config.virtual_detectors)?,
             channel: self.channel.clone().or(config.stream.channel.clone()),
             silence: Duration::from_secs_f64(silence),
@@ -122,6 +133,18 @@ impl ServeArgs {
             most_series: self.series,
             stop,
         })
+    }
+
+    fn record(&self, config: &RecordConfig) -> anyhow::Result<Option<RecordSettings>> {
+        let Some(folder) = self.record.clone().or(config.folder.clone()) else { return Ok(None) };
+        let most_gb = self.record_gb.or(config.most_gb);
+        let most_gb = most_gb.map(|gb| within("record_gb", gb, [1e-3, 1e9], "GB")).transpose()?;
+        let may_remove = self.record_remove_oldest || config.remove_oldest.unwrap_or(false);
+        Ok(Some(RecordSettings {
+            most_bytes: most_gb.map(|gb| (gb * 1e9) as u64),
+            retention: if may_remove { Retention::RemoveOldest } else { Retention::Keep },
+            ..RecordSettings::new(folder)
+        }))
     }
 
     fn rings(&self, config: &RingsConfig) -> anyhow::Result<Rings> {

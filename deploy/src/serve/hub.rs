@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ingest::counters::Counter;
+use ingest::record::RecordCounters;
 use ingest::stream::receive::ReceiveCounters;
 use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::{Announced, StreamSource};
@@ -30,6 +31,10 @@ pub(super) struct Hub {
     changed: watch::Sender<u64>,
     pub(super) receive: Arc<ReceiveCounters>,
     pub(super) garbage: Arc<Counter>,
+    /// Of the recorder; 0 where nothing is recorded.
+    pub(super) recorded: Arc<RecordCounters>,
+    /// Where it records.
+    log: Option<PathBuf>,
     live_counts: Arc<Mutex<SeriesCounts>>,
     /// `HOST:PORT` of the stream.
     address: String,
@@ -52,12 +57,19 @@ struct Inner {
 }
 
 impl Hub {
-    pub(super) fn new(request: &ServeRequest, receive: Arc<ReceiveCounters>, source: &StreamSource) -> Self {
+    pub(super) fn new(
+        request: &ServeRequest,
+        receive: Arc<ReceiveCounters>,
+        recorded: Arc<RecordCounters>,
+        source: &StreamSource,
+    ) -> Self {
         Self {
             inner: Mutex::default(),
             changed: watch::Sender::new(0),
             receive,
             garbage: source.garbage(),
+            recorded,
+            log: request.record.as_ref().map(|settings| settings.folder.clone()),
             live_counts: source.live_counts(),
             address: request.stream.clone(),
             out: request.out.clone(),
@@ -163,13 +175,37 @@ impl Hub {
                 "garbage": self.garbage.get(),
                 "last_error": Value::Null,
             },
-            "recording": Value::Null,
+            "recording": self.recording(),
             "series": newest.map(|series| series.json(Some(&counts))),
             "memory": { "resident_bytes": resident, "free_bytes": MemoryReport::examine().usable_bytes() },
-            "disk_free_bytes": free_bytes(&self.out),
+            "disk_free_bytes": free_bytes(self.log.as_ref().unwrap_or(&self.out)),
             "detector_dropped": said.dropped,
             "detector": self.detector.as_ref().map(|_| json!({ "state": said.state, "problem": said.problem })),
         })
+    }
+
+    /// What the recorder has done.
+    fn recording(&self) -> Option<Value> {
+        let folder = self.log.as_ref()?;
+        let recorded = &self.recorded;
+        Some(json!({
+            "folder": folder.display().to_string(),
+            "received": recorded.received.get(),
+            "durable": recorded.durable.get(),
+            "not_saved": self.not_saved(),
+            "failing": recorded.is_failing(),
+            "last_error": recorded.last_error(),
+        }))
+    }
+
+    /// Messages that are not in the log, or may not be; 0 where nothing is recorded.
+    pub(super) fn not_saved(&self) -> u64 {
+        self.recorded.not_saved.get() + self.recorded.uncertain.get()
+    }
+
+    /// What was wrong with the disk last.
+    pub(super) fn record_error(&self) -> String {
+        self.recorded.last_error().unwrap_or_else(|| "the disk".to_owned())
     }
 
     /// The list of series.

@@ -25,6 +25,9 @@ pub(super) fn text(hub: &Hub) -> String {
             "Times the receiver waited because everything downstream was full.",
             receive.ring_full.get(),
         ),
+        ("recorded_total", "Messages taken in by the recorder.", hub.recorded.received.get()),
+        ("durable_total", "Messages that were synced to the disk.", hub.recorded.durable.get()),
+        ("not_saved_total", "Messages that are not in the log, or may not be.", hub.not_saved()),
         ("garbage_total", "Messages that were not understood.", hub.garbage.get()),
     ];
     let gauges = [

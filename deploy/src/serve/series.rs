@@ -125,6 +125,8 @@ impl Series {
         let mut inner = self.inner();
         inner.state = if status == Status::Complete { SeriesState::Complete } else { SeriesState::Partial };
         inner.optics = Some(optics);
+        // what was said at the beginning is among them
+        inner.warnings.retain(|warning| !warnings.contains(warning));
         inner.warnings.extend_from_slice(warnings);
         inner.ended = Some(ended);
     }

@@ -91,6 +91,9 @@ impl Daemon {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        if more.contains(&"--record") {
+            assert!(lines.next().unwrap().unwrap().starts_with("log "));
+        }
         assert_eq!(lines.next().unwrap().unwrap(), format!("stream tcp://{address}"));
         let page = lines.next().unwrap().unwrap();
         let page = page.strip_prefix("page http://").unwrap().trim_end_matches('/').to_owned();
@@ -375,4 +378,52 @@ fn a_daemon_that_is_told_to_stop_saves_what_had_come() {
     assert!(line.contains("PARTIAL: 2048 of 4096 frames, 2048 missing (stopped on request)"), "{line}");
     assert_eq!(daemon.end().code(), Some(143));
     assert_eq!(folders(dir.path()).len(), 1);
+}
+
+#[test]
+fn what_was_recorded_is_durable_and_runs_again_to_the_same_files() {
+    let (_dir, expected) = from_files();
+    let dir = tempfile::tempdir().unwrap();
+    let (out, log) = (dir.path().join("results"), dir.path().join("log"));
+    let mut detector = Detector::new();
+    let mut daemon = Daemon::start(&detector, &out, &["--record", log.to_str().unwrap()]);
+    detector.wait_for_reader();
+    for (id, version) in [(50, Version::V1), (51, Version::V2)] {
+        detector.facts.id = id;
+        detector.facts.unique_id = format!("01KB00000000000000000000{id}");
+        detector.socket.send(&detector.facts.start(version));
+        detector.send(version, 0..4096, |number| id == 51 || number != 77);
+        detector.socket.send(&detector.facts.end(version));
+        assert!(daemon.next_line().starts_with(&format!("series {id}: receiving")));
+        daemon.next_line();
+    }
+    let messages = 2 * 4098 - 1;
+    let status =
+        daemon.wait_for("everything is durable", |status| status["recording"]["durable"] == messages);
+    assert_eq!(
+        (&status["recording"]["received"], &status["recording"]["not_saved"]),
+        (&Value::from(messages), &Value::from(0))
+    );
+    assert_eq!(status["stream"]["messages"], messages);
+    drop(daemon); // killed: what is durable is there
+    let again = |series: &[&str], name: &str| {
+        let out = dir.path().join(name);
+        let mut args = vec!["run", log.to_str().unwrap(), "--out", out.to_str().unwrap(), "--quiet"];
+        args.extend(series);
+        let optics = true_optics(-12.5);
+        args.extend(optics.iter().map(String::as_str));
+        let kv = voltage_kv();
+        args.extend(["--voltage-kv", &kv]);
+        let output = super::program::sideband(&args);
+        assert_eq!(super::program::code(&output), 0, "{}", super::program::stderr(&output));
+        out
+    };
+    let last = again(&[], "the last");
+    for name in EXACT {
+        let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
+        assert!(read(&last) == read(&expected), "{name}");
+    }
+    let first = result(&again(&["--series", "50"], "the first"));
+    assert_eq!((&first["status"], &first["frames"]["missing"]), (&Value::from("partial"), &Value::from(1)));
+    assert_eq!(first["frames"]["gaps"][0]["first"], 77);
 }

@@ -51,6 +51,8 @@ pub enum Ending {
     Silence,
     /// A message of another series came: this one will not go on.
     NextSeries,
+    /// Nothing more can come: the receiver is gone, the log is at its end.
+    Closed,
 }
 
 impl std::fmt::Display for Ending {
@@ -61,6 +63,7 @@ impl std::fmt::Display for Ending {
             Self::EndOfSeries => "the detector ended the series",
             Self::Silence => "the detector fell silent",
             Self::NextSeries => "the next series began",
+            Self::Closed => "nothing more can come",
         })
     }
 }
@@ -225,6 +228,11 @@ impl SeriesReader {
         };
         self.finish(&mut out);
         Some(ending)
+    }
+
+    /// Nothing more will come: hands on everything, what has not come is missing.
+    pub fn close(&mut self, mut out: impl FnMut(Item<RawBatch>)) {
+        self.finish(&mut out);
     }
 
     /// Series that are over once this one is.

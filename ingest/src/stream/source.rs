@@ -193,7 +193,7 @@ impl StreamSource {
     }
 
     /// Sends the frames of the next series until it is over; what has not come is sent as gaps. Nothing comes back once
-    /// the stop flag is raised, the receiver is gone, or nobody listens.
+    /// the stop flag is raised or nobody listens.
     pub fn read_series(
         &mut self,
         settings: SeriesSettings,
@@ -214,7 +214,12 @@ impl StreamSource {
             });
             let ending = ending.or_else(|| reader.look(Instant::now(), &mut send));
             *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner) = reader.counts();
-            if ending.is_some() || !more || !is_listening {
+            if ending.is_none() && !more {
+                // frames that overtook one that is missing have come, too
+                reader.close(&mut send);
+                break (!self.stop.load(Relaxed)).then_some(Ending::Closed);
+            }
+            if ending.is_some() || !is_listening {
                 break ending;
             }
         };

@@ -196,3 +196,27 @@ fn a_series_that_was_armed_and_cancelled_is_heard_and_passed_over() {
         stop.store(true, Relaxed);
     });
 }
+
+#[test]
+fn frames_that_overtook_a_missing_one_are_not_lost_when_nothing_more_can_come() {
+    let messages: Vec<WireMessage> =
+        [0, 1, 3, 4].map(|number| facts(9, 6).image(Version::V2, number, &bytes_of(9, number))).into();
+    let (slabs, slabs_in) = bounded(1);
+    let (spent, _spent_in) = bounded(1);
+    slabs.send(super::super::zmtp::tests::listed(&messages)).unwrap();
+    drop(slabs);
+    let mut source = StreamSource::new(Received { slabs: slabs_in, spent }, Arc::default());
+    assert_eq!(source.next_series(|_| ()).unwrap().key.id, 9);
+    let (frames, frames_in) = bounded(10);
+    let end = source.read_series(SeriesSettings::new(6), &frames).unwrap();
+    drop(frames);
+    assert_eq!((end.ending, end.counts.frames), (Ending::Closed, 4));
+    let mut came = Vec::new();
+    for item in frames_in {
+        match item {
+            Item::Data(batch) => came.extend(batch.first..batch.end()),
+            Item::Gap(gap) => assert!([2, 5].contains(&gap.first) && gap.count == 1, "{gap:?}"),
+        }
+    }
+    assert_eq!(came, [0, 1, 3, 4]);
+}
