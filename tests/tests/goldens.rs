@@ -49,6 +49,7 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
         };
         let request = RunRequest {
             master: folder.join("sto-small_master.h5"),
+            series: None,
             out: out.path().to_path_buf(),
             optics: OpticsRequest { flags, optics_file: None },
             memory_budget_bytes: None,

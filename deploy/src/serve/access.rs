@@ -78,7 +78,9 @@ pub(super) async fn check(State(access): State<Access>, request: Request, next: 
         return refused(StatusCode::FORBIDDEN, "asked under a name that is not this machine's")
             .into_response();
     }
-    let is_open = request.uri().path() == "/healthz";
+    // the files of the page are no secret; what they ask for is
+    let path = request.uri().path();
+    let is_open = matches!(path, "/" | "/healthz") || path.starts_with("/page/");
     if !is_open && !access.admits(headers, request.uri().query()) {
         return refused(
             StatusCode::UNAUTHORIZED,

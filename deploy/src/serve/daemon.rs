@@ -128,21 +128,30 @@ fn conclude(
     finished: anyhow::Result<Finished<Cpu>>,
     end: Option<SeriesEnd>,
 ) -> anyhow::Result<String> {
-    let ended = |folder: Option<PathBuf>, seconds: f64| Ended {
+    let ended = Ended {
         why: end.as_ref().map_or_else(|| "stopped on request".to_owned(), |end| end.ending.to_string()),
         counts: end.as_ref().map(|end| end.counts).unwrap_or_default(),
-        folder,
-        seconds,
+        missing: 0,
+        corrupt: 0,
+        folder: None,
+        seconds: 0.0,
     };
     let Finished { report, live, spectra, .. } = match finished {
         Ok(finished) => finished,
         Err(error) => {
-            series.failed(format!("{error:#}"), Some(ended(None, 0.0)));
+            series.failed(format!("{error:#}"), Some(ended));
             return Err(error);
         }
     };
     let seconds = report.seconds.iter().find(|(stage, _)| stage == "read_decode_encode");
-    let ended = ended(Some(report.folder.clone()), seconds.map_or(0.0, |(_, seconds)| *seconds));
+    let of_kind = |kind| report.frames.gaps.iter().filter(move |gap| gap.kind == kind);
+    let ended = Ended {
+        missing: report.frames.missing,
+        corrupt: of_kind("corrupt").map(|gap| gap.count).sum(),
+        folder: Some(report.folder.clone()),
+        seconds: seconds.map_or(0.0, |(_, seconds)| *seconds),
+        ..ended
+    };
     let frames = &report.frames;
     let said = format!(
         "series {id}: {}: {} of {} frames, {} missing ({}){}, {}",

@@ -65,7 +65,8 @@ fn kind(name: &str) -> &'static str {
 pub(super) fn file(name: &str) -> Response {
     match FILES.iter().find(|(known, _)| *known == name) {
         Some((name, bytes)) => {
-            let policy = "default-src 'self'; img-src 'self' data: blob:; connect-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'";
+            let policy =
+                "default-src 'self'; img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'";
             let heads = [
                 (header::CONTENT_TYPE, kind(name)),
                 (header::CACHE_CONTROL, "no-cache"),

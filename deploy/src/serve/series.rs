@@ -59,6 +59,8 @@ struct Inner {
 pub(super) struct Ended {
     pub(super) why: String,
     pub(super) counts: SeriesCounts,
+    pub(super) missing: u64,
+    pub(super) corrupt: u64,
     pub(super) folder: Option<PathBuf>,
     pub(super) seconds: f64,
 }
@@ -165,7 +167,8 @@ impl Series {
         let counts = ended.map(|ended| ended.counts).or(live.copied()).unwrap_or_default();
         let totals = inner.running.as_ref().map(|running| running.resident.snapshot().totals());
         let ingested = inner.running.as_ref().map(|running| &running.counters);
-        let missing = ingested.map_or(0, |counters| counters.frames_missing.get());
+        let so_far = ingested.map_or((0, 0), |all| (all.frames_missing.get(), all.frames_corrupt.get()));
+        let (missing, corrupt) = ended.map_or(so_far, |ended| (ended.missing, ended.corrupt));
         let seconds = ended.map_or_else(|| seconds_since(self.started.1), |ended| ended.seconds);
         let phase = &inner.phase;
         let field = phase.bright_field();
@@ -196,7 +199,7 @@ impl Series {
                 "late": counts.late,
                 "beyond": counts.beyond,
                 "unlike": counts.unlike,
-                "corrupt": ingested.map_or(0, |counters| counters.frames_corrupt.get()),
+                "corrupt": corrupt,
             },
             "frames_per_s": counts.frames as f64 / seconds,
             "scan_shape": [self.scan.rows, self.scan.cols],

@@ -358,6 +358,7 @@ fn what_must_not_be_asked_is_refused_in_words() {
     let (at, token) = page.strip_prefix("page http://0.0.0.0:").unwrap().split_once("/?token=").unwrap();
     let there = Daemon { child: open, lines, page: format!("127.0.0.1:{at}") };
     assert_eq!(there.ask("GET", "/api/v1/status", "", "").0, 401);
+    assert_eq!(there.ask("GET", "/page/main.js", "", "").0, 200);
     assert_eq!(there.ask("GET", &format!("/api/v1/status?token={token}"), "", "").0, 200);
     assert_eq!(there.ask("GET", "/api/v1/status", &format!("Authorization: Bearer {token}\r\n"), "").0, 200);
 }
