@@ -68,6 +68,13 @@ pub enum RecordError {
     },
 }
 
+impl RecordError {
+    /// Whether a file of the name is there already.
+    pub(super) fn is_in_the_way(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists)
+    }
+}
+
 /// Says what was attempted on which file.
 pub(super) fn io(doing: &'static str, path: &Path) -> impl Fn(std::io::Error) -> RecordError {
     move |source| RecordError::Io { doing, path: path.to_path_buf(), source }

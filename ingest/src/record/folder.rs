@@ -150,7 +150,7 @@ impl RecordLog {
 
     /// Whether a file is the segment that is being written: the last that was begun.
     fn is_current(&self, file: &SegmentFile, current: Option<u64>) -> bool {
-        current.is_some() && file.number + 1 == self.next_segment
+        current.is_some() && file.number.checked_add(1) == Some(self.next_segment)
     }
 }
 

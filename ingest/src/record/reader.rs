@@ -200,9 +200,16 @@ impl LogReader {
     }
 
     fn open_next(&mut self) -> Result<bool, RecordError> {
-        let Some(file) = self.segments.get(self.next_segment) else { return Ok(false) };
-        self.next_segment += 1;
-        let mut window = Window::open(&file.path).map_err(io("opening", &file.path))?;
+        let (file, mut window) = loop {
+            let Some(file) = self.segments.get(self.next_segment) else { return Ok(false) };
+            self.next_segment += 1;
+            match Window::open(&file.path) {
+                Ok(window) => break (file, window),
+                // removed meanwhile, to keep within a quota: its records are missing
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io("opening", &file.path)(error)),
+            }
+        };
         self.report.segments += 1;
         let mut at = 0;
         let why = match window.get(0, SEGMENT_HEADER_BYTES as u64).map(<[u8]>::first_chunk) {
@@ -210,7 +217,8 @@ impl LogReader {
                 Ok(header) if header.segment == file.number => {
                     at = SEGMENT_HEADER_BYTES as u64;
                     let next = self.report.next_number.get_or_insert(header.first_record);
-                    self.report.missing += header.first_record.saturating_sub(*next);
+                    let missing = header.first_record.saturating_sub(*next);
+                    self.report.missing = self.report.missing.saturating_add(missing);
                     *next = header.first_record.max(*next);
                     None
                 }
@@ -396,8 +404,8 @@ impl LogReport {
         self.num_damages += behind.num_damages;
         self.damages.extend(behind.damages);
         self.holes.extend(behind.holes);
-        self.not_saved += behind.not_saved;
-        self.missing += behind.missing;
+        self.not_saved = self.not_saved.saturating_add(behind.not_saved);
+        self.missing = self.missing.saturating_add(behind.missing);
         self.next_number = behind.next_number.or(self.next_number);
         self
     }

@@ -257,6 +257,58 @@ fn the_oldest_segments_go_when_that_is_agreed_and_only_then() {
 }
 
 #[test]
+fn no_quota_is_exceeded_by_a_byte() {
+    let messages = series(1, 30, Version::V2);
+    for most_bytes in (1100..9000).step_by(83) {
+        let dir = tempfile::tempdir().unwrap();
+        let counters = Arc::new(RecordCounters::default());
+        let settings = RecordSettings {
+            most_bytes: Some(most_bytes),
+            segment_bytes: 3000,
+            last_tries: Duration::ZERO,
+            ..settings(dir.path())
+        };
+        record(settings, slabs(&messages, 2000), &counters);
+        let on_disk: u64 = segment_files(dir.path()).iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert!(on_disk <= most_bytes, "{on_disk} of {most_bytes}");
+        assert_eq!(counters.durable.get() + counters.not_saved.get(), messages.len() as u64);
+        assert_eq!(read(dir.path()).0.len() as u64, counters.durable.get());
+    }
+}
+
+#[test]
+fn a_file_in_the_way_of_a_segment_is_passed_by() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = RecordLog::open(settings(dir.path())).unwrap();
+    std::fs::write(dir.path().join("00000000.sbl"), b"mine").unwrap();
+    let (send, slabs_in) = bounded(4);
+    let (spent, _spent) = bounded(4);
+    let (stage, received) = RecordStage::new(Received { slabs: slabs_in, spent }, log, Arc::default());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        scope.spawn(move || {
+            slabs(&series(1, 3, Version::V1), 5000).into_iter().for_each(|slab| send.send(slab).unwrap());
+        });
+        received.slabs.iter().for_each(drop);
+    });
+    assert_eq!(read(dir.path()).0.len(), 5);
+    assert_eq!(std::fs::read(dir.path().join("00000000.sbl")).unwrap(), b"mine");
+}
+
+#[test]
+fn behind_the_last_number_there_is_nothing_is_saved_and_nothing_harmed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("18446744073709551615.sbl"), b"mine").unwrap();
+    let counters = Arc::new(RecordCounters::default());
+    let quota = RecordSettings { most_bytes: Some(1 << 20), ..settings(dir.path()) };
+    let slabs = slabs(&series(1, 3, Version::V1), 5000);
+    let expected: Vec<Parts> = slabs.iter().flat_map(parts_of).collect();
+    assert!(record(quota, slabs, &counters) == expected);
+    assert_eq!((counters.not_saved.get(), counters.durable.get()), (5, 0));
+    assert_eq!(segment_files(dir.path()).len(), 1);
+}
+
+#[test]
 fn settings_that_cannot_be_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let settings = RecordSettings { segment_bytes: 1023, ..settings(dir.path()) };

@@ -11,7 +11,7 @@ use super::batch::{Batch, hole_record};
 use super::counters::RecordCounters;
 use super::error::RecordError;
 use super::folder::RecordLog;
-use super::format::{Hole, NONE, SegmentHeader};
+use super::format::{Hole, NONE, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
 
 /// From a failed attempt to the next, at first and at most.
@@ -135,7 +135,9 @@ impl Writer {
             self.finish_segment();
         }
         let current = self.segment.as_ref().map(|own| own.end);
-        let (room, removed) = self.log.room(current, next_bytes + if current.is_none() { 64 } else { 0 })?;
+        // a segment that is still to be begun takes its header as well
+        let header_bytes = if current.is_none() { SEGMENT_HEADER_BYTES as u64 } else { 0 };
+        let (room, removed) = self.log.room(current, next_bytes + header_bytes)?;
         self.counters.removed_segments.add(removed);
         let segment = match &mut self.segment {
             Some(segment) => segment,
@@ -145,8 +147,11 @@ impl Writer {
                     created_nanos: nanos_now(),
                     first_record: number,
                 };
-                let begun = Segment::create(&self.log.settings.folder, header)?;
-                self.log.next_segment += 1;
+                let begun = Segment::create(&self.log.settings.folder, header);
+                if begun.as_ref().err().is_none_or(RecordError::is_in_the_way) {
+                    self.log.next_segment = self.log.next_segment.saturating_add(1);
+                }
+                let begun = begun?;
                 self.counters.segments.add(1);
                 self.segment.insert(begun)
             }
@@ -163,7 +168,7 @@ impl Writer {
             self.unsynced_since.get_or_insert_with(Instant::now);
             return Ok(());
         }
-        let room = room.min(limit.saturating_sub(segment.end));
+        let room = (room - header_bytes).min(limit.saturating_sub(segment.end));
         // a record longer than a segment has one to itself
         let count = batch.fitting(*saved, room).max(1);
         let written = segment.write(batch.seal(*saved, count, segment.number));

@@ -99,7 +99,8 @@ fn a_disk_that_has_room_again_is_written_to_with_a_hole_for_what_is_lost() {
             if at == num_slabs - 5 {
                 // everything has passed; the first are durable, and some are lost for good
                 wait("the live way", &|| counters.received.get() > 150);
-                wait("failing", &|| counters.is_failing() && counters.not_saved.get() > 20);
+                wait("the limit", &|| counters.failures.get() > 0 && counters.not_saved.get() > 20);
+                assert!(counters.is_failing());
                 wait("durable", &|| counters.durable.get() == counters.written.get());
                 assert!(counters.durable.get() > 5);
                 limit_files(libc::RLIM_INFINITY);
