@@ -1,6 +1,5 @@
 //! Series after series: wait, make room, let the frames through the pipeline, say what came of it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
