@@ -160,7 +160,10 @@ impl ReceiveStage {
             }
             if slab.num_messages() > 0 {
                 let since = *waiting_since.get_or_insert_with(Instant::now);
-                if filled == Filled::Nothing || reader.wants_slab(&slab) || since.elapsed() >= MOST_WAIT {
+                // where slabs run short, those on the way are filled first: memory is for bytes, not for haste
+                let is_short = self.spent.len() * 2 < self.settings.slabs;
+                let is_due = filled == Filled::Nothing || (since.elapsed() >= MOST_WAIT && !is_short);
+                if is_due || reader.wants_slab(&slab) {
                     let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };
                     reader.change_slab(&mut slab, &mut next);
                     std::mem::swap(&mut slab, &mut next);

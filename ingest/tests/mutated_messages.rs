@@ -1,0 +1,143 @@
+//! A million messages that something is wrong with, through the parsers of both streams and the reader of series: no panic,
+//! and memory stays what a frame takes.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use ingest::stream::compose::{SeriesFacts, Version};
+use ingest::stream::message::parse;
+use ingest::stream::series::{SeriesReader, SeriesSettings};
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape};
+
+/// Counts what is allocated, and the most there was.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        MOST.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `dealloc`, and the memory came from the system's allocator.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Messages of each version.
+const MESSAGES: u64 = 500_000;
+/// Most bytes there may be beyond those at the start.
+const MOST_BYTES: usize = 32 << 20;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below.max(1)
+    }
+}
+
+/// Does something to the parts of a message.
+fn mutate(parts: &mut Vec<Vec<u8>>, random: &mut Random) {
+    for _ in 0..=random.next(6) {
+        if parts.is_empty() {
+            return;
+        }
+        let part = random.next(parts.len());
+        let len = parts[part].len();
+        let at = random.next(len);
+        match random.next(9) {
+            0 if len > 0 => parts[part][at] ^= 1 << random.next(8),
+            1 if len > 0 => parts[part][at] = random.next(256) as u8,
+            2 => parts[part].truncate(at),
+            3 => parts[part].insert(at, random.next(256) as u8),
+            4 if len > 0 => drop(parts[part].remove(at)),
+            5 => {
+                let end = at + random.next(len - at + 1);
+                let again = parts[part][at..end].to_vec();
+                parts[part].splice(at..at, again);
+            }
+            6 => drop(parts.remove(part)),
+            7 => {
+                let tail = parts[part].split_off(at);
+                parts.insert(part + 1, tail);
+            }
+            // lengths and numbers that are as large as can be
+            _ if len > 9 => parts[part][at.min(len - 9)..][..9].fill([0x1b, 0xff, b'9', 0x5b][random.next(4)]),
+            _ => {}
+        }
+    }
+}
+
+/// The parts of a message that was laid out for the wire.
+fn parts_of(mut wire: &[u8]) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    while let Some((&flags, rest)) = wire.split_first() {
+        let (len, rest) = match flags & 2 {
+            0 => (usize::from(rest[0]), &rest[1..]),
+            _ => (u64::from_be_bytes(rest[..8].try_into().unwrap()) as usize, &rest[8..]),
+        };
+        parts.push(rest[..len].to_vec());
+        wire = &rest[len..];
+    }
+    parts
+}
+
+#[test]
+fn a_million_mutated_messages_neither_panic_nor_take_memory() {
+    let mut random = Random(2026);
+    let mut understood = 0_u64;
+    let start = NOW.load(Relaxed);
+    for version in [Version::V1, Version::V2] {
+        let facts = SeriesFacts {
+            id: 3,
+            unique_id: "01HAVE26CHARACTERSATLEAST0".to_owned(),
+            num_images: 1 << 20,
+            detector: DetectorShape { rows: 8, cols: 16 },
+            count_type: CountType::U16,
+            encoding: Encoding::Bslz4,
+            incident_energy_ev: 300_000.0,
+            frame_time_s: 1e-5,
+        };
+        let mut reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+        let mut now = Instant::now();
+        for number in 0..MESSAGES {
+            let message = match random.next(20) {
+                0 => facts.start(version),
+                1 => facts.end(version),
+                _ => facts.image(version, number, &[number as u8; 90]),
+            };
+            let mut parts = parts_of(message.bytes());
+            mutate(&mut parts, &mut random);
+            if let Ok(message) = parse(parts.iter().map(Vec::as_slice)) {
+                understood += 1;
+                now += Duration::from_micros(1);
+                let ended = reader.take(&message, now, |_| ());
+                if ended.is_some() {
+                    reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+                }
+            }
+            if number % 128 == 0 && reader.look(now, |_| ()).is_some() {
+                reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+            }
+        }
+        let most = MOST.load(Relaxed) - start;
+        assert!(most < MOST_BYTES, "{version:?}: {most} bytes");
+    }
+    // what was changed harmlessly is understood: the parsers were not turned away at the first byte
+    assert!((MESSAGES / 20..MESSAGES * 2).contains(&understood), "{understood}");
+}
