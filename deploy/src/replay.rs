@@ -11,6 +11,7 @@ pub mod log;
 pub mod plan;
 pub mod sender;
 mod series;
+pub mod simplon;
 mod thief;
 
 use std::io::Write;
@@ -27,8 +28,11 @@ use crate::request::{Interrupted, StopFlag, WrongFlags};
 use fault::FaultSwitch;
 use frames::Frames;
 use log::FaultLog;
-use sender::{Order, Sender};
+use sender::Sender;
 pub use series::{Series, SeriesSource};
+use simplon::detector::{Detector, Shared};
+use simplon::files::Files;
+use simplon::http::Api;
 
 /// How fast frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,6 +93,10 @@ pub struct ReplaySettings {
     pub faults: Vec<FaultSwitch>,
     /// Where it is written what the faults hit.
     pub fault_log: Option<PathBuf>,
+    /// Names of the channels in stream v2; each gets the same frames.
+    pub channels: Vec<String>,
+    /// How long after it is armed over the REST interface the pulses of an external trigger come.
+    pub pulse_delay: Duration,
     /// Raised to end.
     pub stop: StopFlag,
 }
@@ -105,26 +113,24 @@ pub fn run(settings: &ReplaySettings) -> anyhow::Result<()> {
     source.check(settings.version).map_err(WrongFlags::because)?;
     let log = settings.fault_log.as_deref().map(FaultLog::create).transpose()?;
     let (orders, orders_in) = crossbeam_channel::bounded(64);
-    let sender = Sender::bind(settings, frames, log, orders_in)?;
+    let shared = Arc::new(Shared::default());
+    let sender = Sender::bind(settings, frames, log, orders_in, Arc::clone(&shared))?;
+    let detector = Arc::new(Detector::new(&set, source, settings, Arc::clone(&shared), orders));
+    let api = Api::start(settings.bind, settings.api_port, Arc::clone(&detector), Files::of(&set))?;
     print(&sender.address_line()?)?;
-    std::thread::scope(|scope| {
-        let sending = std::thread::Builder::new()
-            .name("replay-send".to_owned())
-            .spawn_scoped(scope, move || sender.run())
-            .context("no thread to send")?;
-        let mut armed = 0;
-        while settings.arms_itself && armed < settings.num_series.unwrap_or(1) {
-            armed += 1;
-            let series = source.series(armed, settings.version);
-            if orders.send(Order::Arm(Box::new(series))).is_err() {
-                break; // what went wrong is what `run` came back with
-            }
+    print(&format!("api http://{}", api.address()))?;
+    let named = std::thread::Builder::new().name("replay-send".to_owned());
+    let sending = named.spawn(move || sender.run()).context("no thread to send")?;
+    let most = settings.num_series.unwrap_or(1);
+    while settings.arms_itself && shared.series_over() < most && !sending.is_finished() {
+        if !shared.state().is_armed() {
+            detector.arm_now()?;
         }
-        if settings.arms_itself && settings.num_series.is_some() {
-            drop(orders);
-        }
-        sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?
-    })?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?;
+    drop(api);
+    sent?;
     match settings.stop.is_raised() {
         true => Err(Interrupted { what: "while it stayed for the next series".to_owned() }.into()),
         false => Ok(()),

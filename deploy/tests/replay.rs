@@ -4,7 +4,11 @@
 
 #[path = "replay/detector.rs"]
 mod detector;
+#[path = "replay/faults.rs"]
+mod faults;
 #[path = "replay/reader.rs"]
 mod reader;
+#[path = "replay/simplon.rs"]
+mod simplon;
 #[path = "replay/streams.rs"]
 mod streams;

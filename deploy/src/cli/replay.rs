@@ -58,6 +58,12 @@ pub struct ReplayArgs {
     /// Most memory for messages that are laid out ahead, in MB; half of what is free when not given.
     #[arg(long, value_name = "MB")]
     pub memory_mb: Option<u64>,
+    /// Names of the channels in stream v2, such as threshold_1,threshold_2,difference; each gets the same frames.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "threshold_1")]
+    pub channels: Vec<String>,
+    /// How long after arm the pulses of an external trigger come.
+    #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]
+    pub pulse_delay: Duration,
     /// Seed of the faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -100,6 +106,8 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<Ending> {
         seed: args.seed,
         faults: args.fault,
         fault_log: args.fault_log,
+        channels: args.channels,
+        pulse_delay: args.pulse_delay,
         stop: signals::stop_on_signal()?,
     };
     crate::replay::run(&settings).map(|()| Ending::Done)

@@ -131,7 +131,7 @@ impl Layout {
         for step in plan.steps() {
             match step {
                 Step::Start => {
-                    self.add(&series.start, Content::Other);
+                    self.add(&series.start(), Content::Other);
                     self.finish()?;
                 }
                 Step::Frame { number, damage } => {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -15,6 +17,7 @@ use super::layout::{Content, LaidOut, Piece, Ready, lay_out};
 use super::log::{Delivered, FaultLog, Ranges, SeriesLog};
 use super::plan::{Plan, Step, plan};
 use super::series::Series;
+use super::simplon::detector::{Shared, State};
 use super::thief::Thief;
 use super::{ReplaySettings, print, stream_address};
 use crate::doctor::MemoryReport;
@@ -52,7 +55,7 @@ pub struct Sender {
     version: Version,
     memory_bytes: u64,
     settings: ReplaySettings,
-    series_over: u64,
+    shared: Arc<Shared>,
 }
 
 /// How a series ended.
@@ -84,6 +87,8 @@ struct Course<'a> {
     origin: Option<Instant>,
     /// Frames that were due so far.
     place: u64,
+    /// When the first frame may come.
+    earliest: Instant,
     /// Frames that are released.
     released: u64,
     /// A message was dropped, and none taken since: nobody is waited for.
@@ -107,6 +112,7 @@ impl Sender {
         frames: Frames,
         log: Option<FaultLog>,
         orders: Receiver<Order>,
+        shared: Arc<Shared>,
     ) -> anyhow::Result<Self> {
         let half_of_free = || MemoryReport::examine().usable_bytes().map_or(1 << 30, |bytes| bytes / 2);
         Ok(Self {
@@ -118,7 +124,7 @@ impl Sender {
             version: settings.version,
             memory_bytes: settings.memory_bytes.unwrap_or_else(half_of_free),
             settings: settings.clone(),
-            series_over: 0,
+            shared,
         })
     }
 
@@ -135,7 +141,8 @@ impl Sender {
     /// # Errors
     /// A port is taken when it is bound again; no reader came; the log cannot be written.
     pub fn run(mut self) -> anyhow::Result<()> {
-        while !self.stop().is_raised() && self.settings.num_series.is_none_or(|most| self.series_over < most)
+        while !self.stop().is_raised()
+            && self.settings.num_series.is_none_or(|most| self.shared.series_over() < most)
         {
             let order = match self.waiting.pop_front() {
                 Some(order) => order,
@@ -211,7 +218,7 @@ impl Sender {
         let mut next = Some(series);
         let mut faults = self.settings.faults.clone();
         while let Some(series) = next.take() {
-            let seed = self.settings.seed.wrapping_add(self.series_over);
+            let seed = self.settings.seed.wrapping_add(self.shared.series_over());
             let plan = plan(seed, &faults, series.facts.num_images);
             let thief = match plan.has_thief {
                 true => Some(Thief::start(self.socket.address()?)?),
@@ -221,11 +228,14 @@ impl Sender {
                 bail!("the second reader did not get in");
             }
             let ending = self.one_series(&series, plan, seed, thief)?;
-            self.series_over += 1;
             if ending == Ending::AbortedForNext {
-                next = Some(series.next());
+                next = Some(series.followed_by(self.shared.next_series()));
                 faults.retain(|fault| !matches!(fault, FaultSwitch::AbortNext(_)));
             }
+            self.shared.end_series();
+        }
+        if self.shared.state().is_armed() {
+            self.shared.set_state(State::Idle);
         }
         Ok(())
     }
@@ -244,6 +254,7 @@ impl Sender {
             series,
             origin: None,
             place: 0,
+            earliest: Instant::now() + series.delay,
             released: series.frames_per_trigger.map_or(u64::MAX, |_| 0),
             is_impatient: false,
             first_sent: None,
@@ -321,7 +332,13 @@ impl Sender {
         }
         let first = first?;
         let interval = course.series.frames_per_second.map(f64::recip);
+        if course.first_sent.is_none()
+            && let Some(ending) = self.wait(course.earliest, course)
+        {
+            return Some(ending);
+        }
         if first >= course.released {
+            self.shared.set_state(State::Ready);
             while first >= course.released {
                 if let Some(ending) = self.wait(Instant::now() + BETWEEN_LOOKS, course) {
                     return Some(ending);
@@ -331,6 +348,7 @@ impl Sender {
         }
         let now = Instant::now();
         course.first_sent.get_or_insert(now);
+        self.shared.set_state(State::Acquire);
         let interval = interval?;
         let since = Duration::from_secs_f64(interval * course.place as f64);
         let origin = *course.origin.get_or_insert_with(|| now.checked_sub(since).unwrap_or(now));
@@ -402,6 +420,7 @@ impl Sender {
             if waited >= self.settings.patience || course.is_impatient {
                 course.is_impatient = true;
                 course.num_dropped += 1;
+                self.shared.dropped.fetch_add(1, SeqCst);
                 if let Some(number) = contents[at].number() {
                     course.dropped.push(number);
                 }

@@ -1,23 +1,28 @@
 //! A series as it is armed: what it is, and what its messages say.
 
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use anyhow::Context;
 use ingest::dectris::FileSet;
-use ingest::stream::compose::{ComposeError, ImageExtras, SeriesFacts, Version};
+use ingest::stream::compose::{ComposeError, HeaderDetail, ImageExtras, SeriesFacts, StartContents, Version};
 use ingest::stream::push::WireMessage;
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
+use serde_json::{Map, Value};
 
 use super::fault::FrameFault;
 use super::{Rate, ReplaySettings};
 use crate::report::utc;
+use crate::request::WrongFlags;
 
 /// What every series of a set has in common.
 #[derive(Clone, Debug)]
 pub struct SeriesSource {
     facts: SeriesFacts,
-    /// Frames a second; none: as fast as they are taken.
-    frames_per_second: Option<f64>,
+    rate: Rate,
+    channels: Vec<String>,
+    pixel_mask: Vec<u32>,
 }
 
 /// One series, ready to be sent.
@@ -31,16 +36,26 @@ pub struct Series {
     pub frames_per_second: Option<f64>,
     /// Frames that a trigger releases; none: they come by themselves.
     pub frames_per_trigger: Option<u64>,
+    /// How long after it is armed the first frame comes at the earliest.
+    pub delay: Duration,
     /// Whether anything of it is sent over the stream.
     pub is_streamed: bool,
-    /// The start, composed.
-    pub start: WireMessage,
     /// `image_appendix`.
     pub image_appendix: Option<String>,
     /// When it was armed, RFC 3339.
     pub date: String,
     /// Names of the channels in stream v2.
     pub channels: Vec<String>,
+    header: Arc<Header>,
+}
+
+/// What its start says.
+#[derive(Debug)]
+struct Header {
+    detail: HeaderDetail,
+    appendix: Option<String>,
+    config: Map<String, Value>,
+    pixel_mask: Vec<u32>,
 }
 
 impl SeriesSource {
@@ -50,16 +65,11 @@ impl SeriesSource {
     /// `--rate recorded`, and the set does not say how fast it was recorded.
     pub fn new(set: &FileSet, settings: &ReplaySettings) -> anyhow::Result<Self> {
         let frame_time_s = set.metadata.frame_time_secs.filter(|time| *time > 0.0);
-        let frames_per_second = match settings.rate {
-            Rate::FramesPerSecond(rate) => Some(rate),
-            Rate::Max => None,
-            Rate::Recorded => Some(frame_time_s.map(f64::recip).ok_or_else(|| {
-                let master = set.master.display();
-                crate::request::WrongFlags::because(anyhow::anyhow!(
-                    "{master}: does not say its frame_time; give --rate N"
-                ))
-            })?),
-        };
+        if settings.rate == Rate::Recorded && frame_time_s.is_none() {
+            let master = set.master.display();
+            let why = anyhow::anyhow!("{master}: does not say its frame_time; give --rate N or --rate max");
+            return Err(WrongFlags::because(why));
+        }
         let facts = SeriesFacts {
             id: 1,
             unique_id: String::new(),
@@ -68,9 +78,15 @@ impl SeriesSource {
             count_type: set.count_type,
             encoding: set.encoding,
             incident_energy_ev: set.metadata.incident_energy_ev.unwrap_or(0.0),
-            frame_time_s: frame_time_s.or_else(|| frames_per_second.map(f64::recip)).unwrap_or(1e-4),
+            frame_time_s: frame_time_s.unwrap_or(1e-4),
         };
-        Ok(Self { facts, frames_per_second })
+        let pixel_mask = match &set.metadata.pixel_mask {
+            Some(([rows, cols], mask)) if (*rows, *cols) == (set.detector.rows, set.detector.cols) => {
+                mask.clone()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self { facts, rate: settings.rate, channels: settings.channels.clone(), pixel_mask })
     }
 
     /// Whether the frames can be sent in a version.
@@ -81,23 +97,59 @@ impl SeriesSource {
         self.facts.check(version)
     }
 
-    /// The series with this number.
-    pub fn series(&self, id: u64, version: Version) -> Series {
-        let mut facts = self.facts.clone();
-        facts.id = id;
+    /// The series with this number, as the detector and the stream are configured.
+    ///
+    /// # Errors
+    /// More images than a number holds.
+    pub fn series(
+        &self,
+        id: u64,
+        version: Version,
+        detector: &Map<String, Value>,
+        stream: &Map<String, Value>,
+    ) -> anyhow::Result<Series> {
+        let number = |name: &str| detector.get(name).and_then(Value::as_f64);
+        let whole = |name: &str| detector.get(name).and_then(Value::as_u64).unwrap_or(1);
+        let text = |name: &str| stream.get(name).and_then(Value::as_str).unwrap_or_default();
+        let appendix = |name: &str| Some(text(name).to_owned()).filter(|text| !text.is_empty());
+        let images = whole("nimages");
         let now = SystemTime::now();
-        facts.unique_id = unique_id(now, id);
-        Series {
+        let facts = SeriesFacts {
+            id,
+            unique_id: unique_id(now, id),
+            num_images: images.checked_mul(whole("ntrigger")).context("nimages x ntrigger is too large")?,
+            incident_energy_ev: number("photon_energy").unwrap_or(0.0),
+            frame_time_s: number("frame_time").unwrap_or(self.facts.frame_time_s),
+            ..self.facts.clone()
+        };
+        let frames_per_second = match self.rate {
+            Rate::FramesPerSecond(rate) => Some(rate),
+            Rate::Max => None,
+            Rate::Recorded => Some(facts.frame_time_s.recip()),
+        };
+        let mode = detector.get("trigger_mode").and_then(Value::as_str).unwrap_or_default();
+        let header = Header {
+            detail: match text("header_detail") {
+                "none" => HeaderDetail::None,
+                "all" => HeaderDetail::All,
+                _ => HeaderDetail::Basic,
+            },
+            appendix: appendix("header_appendix"),
+            config: detector.clone(),
+            pixel_mask: self.pixel_mask.clone(),
+        };
+        Ok(Series {
             version,
-            start: facts.start(version),
             facts,
-            frames_per_second: self.frames_per_second,
-            frames_per_trigger: None,
-            is_streamed: true,
-            image_appendix: None,
+            frames_per_second,
+            frames_per_trigger: mode.starts_with("int").then_some(images),
+            delay: Duration::ZERO,
+            is_streamed: text("mode") != "disabled",
+            image_appendix: appendix("image_appendix"),
             date: utc(now),
-            channels: Vec::new(),
-        }
+            channels: self.channels.clone(),
+            header: Arc::new(header),
+        })
     }
 }
 
@@ -130,13 +182,25 @@ impl Series {
         }
     }
 
+    /// The message that it begins with.
+    pub fn start(&self) -> WireMessage {
+        let contents = StartContents {
+            detail: self.header.detail,
+            appendix: self.header.appendix.as_deref(),
+            config: &self.header.config,
+            channels: &self.channels,
+            arm_date: &self.date,
+            pixel_mask: &self.header.pixel_mask,
+        };
+        self.facts.full_start(self.version, &contents)
+    }
+
     /// The series that follows this one at once, with the same settings.
-    pub fn next(&self) -> Self {
-        let mut facts = self.facts.clone();
-        facts.id += 1;
+    pub fn followed_by(&self, id: u64) -> Self {
         let now = SystemTime::now();
-        facts.unique_id = unique_id(now, facts.id);
-        Self { start: facts.start(self.version), facts, date: utc(now), ..self.clone() }
+        let mut next = self.clone();
+        (next.facts.id, next.facts.unique_id, next.date) = (id, unique_id(now, id), utc(now));
+        next
     }
 
     /// The end of this series, or of one that there is not.

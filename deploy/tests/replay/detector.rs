@@ -1,6 +1,7 @@
 //! The program, running.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -10,6 +11,8 @@ pub(crate) struct Detector {
     lines: BufReader<ChildStdout>,
     /// `HOST:PORT` of the stream.
     pub(crate) stream: String,
+    /// `HOST:PORT` of the REST interface.
+    pub(crate) api: String,
 }
 
 impl Detector {
@@ -25,7 +28,8 @@ impl Detector {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let stream = after(&mut lines, "stream tcp://");
-        Self { child, lines, stream }
+        let api = after(&mut lines, "api http://");
+        Self { child, lines, stream, api }
     }
 
     /// The next line that it says.
@@ -33,6 +37,34 @@ impl Detector {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Asks the REST interface. Returns the code and the body.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.api).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        let length = body.len();
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}");
+        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        let code = std::str::from_utf8(&answer[9..12]).unwrap().parse().unwrap();
+        (code, answer.split_off(end + 4))
+    }
+
+    /// What a GET is answered with.
+    pub(crate) fn get(&self, path: &str) -> serde_json::Value {
+        let (code, body) = self.ask("GET", path, "");
+        assert_eq!(code, 200, "{path}: {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    /// The code that a PUT of a value is answered with, and the answer.
+    pub(crate) fn put(&self, path: &str, value: serde_json::Value) -> (u16, serde_json::Value) {
+        let (code, body) = self.ask("PUT", path, &serde_json::json!({ "value": value }).to_string());
+        (code, serde_json::from_slice(&body).unwrap_or_default())
     }
 
     /// Waits until it ends by itself; its exit code.

@@ -26,7 +26,6 @@ pub(crate) struct Came {
 }
 
 impl Came {
-    #[expect(dead_code, reason = "the faults come next")]
     /// Numbers of the frames that are not there, as half-open ranges.
     pub(crate) fn holes(&self) -> Vec<[u64; 2]> {
         let mut holes: Vec<[u64; 2]> = Vec::new();

@@ -2,6 +2,8 @@
 //!
 //! Keys, their order and their forms are those of real messages (EIGER 1.8 JSON; EIGER2 CBOR of 2023).
 
+mod start;
+
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 use minicbor::data::Tag;
@@ -9,6 +11,8 @@ use minicbor::encode::{Encoder, Error, Write};
 use serde_json::json;
 
 use super::push::WireMessage;
+
+pub use start::{HeaderDetail, StartContents};
 
 /// Which version of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +339,47 @@ mod tests {
                 assert_eq!(channel.packed.bytes, [7; 300]);
                 let Message::End(key) = parse(end.iter().copied()).unwrap() else { panic!() };
                 assert_eq!((key, key), (image.series, start.series));
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_start_is_understood_with_its_mask_and_its_appendix() {
+        let config = json!({
+            "beam_center_x": 96.85, "beam_center_y": 95.3, "count_time": 9.95e-5, "frame_time": 1e-4,
+            "nimages": 1, "ntrigger": 70_000, "photon_energy": 300_000.0, "description": "ARINA",
+            "detector_number": "S-1", "countrate_correction_count_cutoff": 8352,
+            "x_pixel_size": 1e-4, "y_pixel_size": 2e-4, "x_pixels_in_detector": 192, "y_pixels_in_detector": 96,
+        });
+        let mask: Vec<u32> = (0..96 * 192).collect();
+        let facts = facts(CountType::U16, Encoding::Bslz4);
+        let channels = ["threshold_1".to_owned()];
+        for version in [Version::V1, Version::V2] {
+            for (detail, has_config) in [
+                (HeaderDetail::None, version == Version::V2),
+                (HeaderDetail::Basic, true),
+                (HeaderDetail::All, true),
+            ] {
+                let contents = StartContents {
+                    detail,
+                    appendix: Some("lamp on"),
+                    config: config.as_object().unwrap(),
+                    channels: &channels,
+                    arm_date: "2026-01-01T00:00:00Z",
+                    pixel_mask: &mask,
+                };
+                let slab = listed(&[facts.full_start(version, &contents)]);
+                let Message::Start(start) = parse(slab.messages().next().unwrap()).unwrap() else { panic!() };
+                assert!(start.appendix.unwrap().ends_with(b"lamp on"));
+                assert_eq!(start.num_images, has_config.then_some(70_000));
+                assert_eq!(start.beam_centre, has_config.then_some((95.3, 96.85)));
+                assert_eq!(start.pixel_size_m, has_config.then_some((2e-4, 1e-4)));
+                assert_eq!(start.saturation_value, has_config.then_some(8352));
+                assert_eq!(start.serial_number, has_config.then_some("S-1"));
+                assert_eq!(start.detector, has_config.then_some(facts.detector));
+                let expected: Vec<u8> = mask.iter().flat_map(|flags| flags.to_le_bytes()).collect();
+                let is_all = detail == HeaderDetail::All;
+                assert_eq!(start.pixel_mask.map(|mask| mask.bytes), is_all.then_some(&expected[..]));
             }
         }
     }
