@@ -152,12 +152,14 @@ pub struct Listener<'a> {
     pub started: Box<dyn FnOnce(Running) + 'a>,
     /// Takes phases of the rows so far.
     pub previews: Option<Sender<Preview>>,
+    /// Told of the phase of everything as soon as there is one, before anything is written.
+    pub reconstructed: Box<dyn FnOnce(&LiveResult) + 'a>,
 }
 
 impl Default for Listener<'_> {
     /// Nobody.
     fn default() -> Self {
-        Self { started: Box::new(|_| ()), previews: None }
+        Self { started: Box::new(|_| ()), previews: None, reconstructed: Box::new(|_| ()) }
     }
 }
 
@@ -294,6 +296,9 @@ where
             pixel_mask: prepared.pixel_mask.clone(),
         });
         let watched = watch(&results_in, &stages.counters, &progress);
+        if let Some(live) = &watched {
+            (listener.reconstructed)(live);
+        }
         let (filled, live) = stages.finish();
         progress.finish();
         let (live, spectra) = match live {

@@ -77,7 +77,9 @@ fn mutate(parts: &mut Vec<Vec<u8>>, random: &mut Random) {
                 parts.insert(part + 1, tail);
             }
             // lengths and numbers that are as large as can be
-            _ if len > 9 => parts[part][at.min(len - 9)..][..9].fill([0x1b, 0xff, b'9', 0x5b][random.next(4)]),
+            _ if len > 9 => {
+                parts[part][at.min(len - 9)..][..9].fill([0x1b, 0xff, b'9', 0x5b][random.next(4)])
+            }
             _ => {}
         }
     }

@@ -98,6 +98,11 @@ impl Acquiring {
                     hub.tell();
                 }),
                 previews: Some(previews),
+                reconstructed: Box::new(|live| {
+                    let (field, made) = (live.bright_field.clone(), live.reconstruction.clone());
+                    series.set_phase(|phase| phase.finish(field, made));
+                    hub.tell();
+                }),
             };
             let frames = |raw, _counters| end = source.read_series(settings, &raw);
             run_source(Cpu, &run, (self.subject, self.optics, self.opening), frames, listener)
@@ -162,11 +167,9 @@ fn conclude(
         if live.is_some() { "" } else { ", no phase image" },
         report.folder.display(),
     );
-    if let Some(live) = live {
+    if let Some((live, spectra)) = live.zip(spectra) {
         let optics = report.optics.optics_at(live.bright_field.sampling);
-        series.set_phase(|phase| {
-            phase.finish(live.bright_field, live.reconstruction, spectra.map(|spectra| (spectra, optics)));
-        });
+        series.set_phase(|phase| phase.keep(spectra, optics));
     }
     series.finished(report.status, report.optics.clone(), &report.warnings, ended);
     Ok(said)

@@ -27,6 +27,9 @@ pub(super) struct Phase {
 impl Phase {
     /// The phase of the rows so far.
     pub(super) fn preview(&mut self, preview: Preview) {
+        if self.is_final {
+            return; // it waited on its way
+        }
         self.version += 1;
         self.rows = preview.rows;
         self.field = Some(Arc::new(preview.bright_field));
@@ -34,18 +37,17 @@ impl Phase {
     }
 
     /// The phase of everything.
-    pub(super) fn finish(
-        &mut self,
-        field: BrightField,
-        made: Reconstruction,
-        spectra: Option<(LiveSpectra<Cpu>, Optics)>,
-    ) {
+    pub(super) fn finish(&mut self, field: BrightField, made: Reconstruction) {
         self.version += 1;
         self.is_final = true;
         self.rows = made.scan.rows;
         self.field = Some(Arc::new(field));
         self.made = made.has_phase().then(|| Arc::new(made));
-        self.spectra = spectra.map(|(spectra, optics)| (Arc::new(spectra), optics));
+    }
+
+    /// What it was made of, and with which optics: it can be made again by others.
+    pub(super) fn keep(&mut self, spectra: LiveSpectra<Cpu>, optics: Optics) {
+        self.spectra = Some((Arc::new(spectra), optics));
     }
 
     /// Lets go of images and spectra.
@@ -80,6 +82,7 @@ impl Phase {
             "badge": if self.is_final { "final" } else { "preview" },
             "rows_final": self.rows,
             "pixels_used": made.num_pixels,
+            "can_be_made_again": self.spectra.is_some(),
             "device": "cpu",
         }))
     }
