@@ -68,7 +68,7 @@ function tick(state) {
   if (front >= 8 * cols) {
     const rowsFinal = Math.max(0, Math.floor(front / cols) - 6);
     if (series.phase?.rows_final !== rowsFinal) {
-      series.phase = { version: (series.phase?.version ?? 0) + 1, badge: 'preview', rows_final: rowsFinal, pixels_used: 597, device: 'cpu' };
+      series.phase = { version: (series.phase?.version ?? 0) + 1, badge: 'preview', rows_final: rowsFinal, pixels_used: 597, device: 'cpu', can_be_made_again: false };
     }
     series.images = [...series.images, 'phase', 'amplitude'];
     series.warnings = ['the scan is undersampled along rows: step 0.016 nm, at most 0.0164 nm for 30 mrad'];
@@ -77,7 +77,7 @@ function tick(state) {
     series.state = 'complete';
     series.ending = 'every frame came';
     series.folder = `/data/results/series-${series.number}`;
-    series.phase = { ...series.phase, version: series.phase.version + 1, badge: 'final', rows_final: series.scan_shape[0] };
+    series.phase = { ...series.phase, version: series.phase.version + 1, badge: 'final', rows_final: series.scan_shape[0], can_be_made_again: true };
   }
   broadcast(state);
 }

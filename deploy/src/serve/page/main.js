@@ -263,7 +263,7 @@ function showAll() {
 
 function showPhase(series, latest) {
   const isNewest = series !== null && series.number === latest?.number;
-  const canReconstruct = link.up && isNewest && series.images.includes('phase') && series.phase?.badge === 'final';
+  const canReconstruct = link.up && isNewest && series.images.includes('phase') && series.phase?.can_be_made_again;
   phasePanel.follow(series?.optics ?? null, canReconstruct, phaseNote(series, isNewest, canReconstruct));
   const used = store.get('phase').image?.header.pixels_used ?? series?.phase?.pixels_used;
   const badges = phaseBadges(series?.phase ?? null, used);
@@ -279,7 +279,7 @@ function phaseNote(series, isNewest, canReconstruct) {
   if (canReconstruct) return series.optics === null ? 'calibration unknown' : '';
   if (!isNewest) return 'only the newest series can be reconstructed again';
   if (series.phase === null) return isRunning(series) ? 'waiting for the first phase' : 'no phase of this series';
-  return series.phase.badge === 'final' ? '' : `preview of ${series.phase.rows_final} rows; the sliders work once it is final`;
+  return series.phase.can_be_made_again ? '' : `preview of ${series.phase.rows_final} rows; the sliders work once it is final`;
 }
 
 function showStale(series, latest) {
