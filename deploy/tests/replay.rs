@@ -6,6 +6,8 @@
 mod detector;
 #[path = "replay/faults.rs"]
 mod faults;
+#[path = "replay/peers.rs"]
+mod peers;
 #[path = "replay/reader.rs"]
 mod reader;
 #[path = "replay/simplon.rs"]

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -10,6 +11,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::detector::{Detector, Refused};
 use super::files::Files;
@@ -17,13 +21,15 @@ use super::parameters::{COMMANDS, PARAMETERS, Section};
 
 /// Longest body that is read: a header appendix can be long, nothing else is.
 const MOST_BODY_BYTES: usize = 1 << 20;
+/// How long answers that are under way are waited for in the end.
+const MOST_LAST_WORDS: Duration = Duration::from_secs(1);
 const VERSION: &str = "1.8.0";
 
 /// The interface, answering; ended when it goes out of use.
 #[derive(Debug)]
 pub struct Api {
     address: SocketAddr,
-    runtime: Option<tokio::runtime::Runtime>,
+    running: Option<(Runtime, JoinHandle<()>, oneshot::Sender<()>)>,
 }
 
 impl Api {
@@ -45,8 +51,15 @@ impl Api {
             .with_context(|| format!("the REST interface cannot listen on {wanted}"))?;
         let address = listener.local_addr()?;
         let router = Router::new().fallback(answer).with_state(Arc::new(Served { detector, files }));
-        runtime.spawn(async move { axum::serve(listener, router).await });
-        Ok(Self { address, runtime: Some(runtime) })
+        let (end, ended) = oneshot::channel::<()>();
+        let serving = runtime.spawn(async move {
+            let serve = axum::serve(listener, router);
+            let until = async move { drop(ended.await) };
+            if let Err(error) = serve.with_graceful_shutdown(until).await {
+                tracing::warn!("the REST interface has ended: {error}");
+            }
+        });
+        Ok(Self { address, running: Some((runtime, serving, end)) })
     }
 
     /// Where it listens.
@@ -57,8 +70,11 @@ impl Api {
 
 impl Drop for Api {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // answers that are under way are not waited for
+        if let Some((runtime, serving, end)) = self.running.take() {
+            drop(end);
+            // answers that are under way are waited for, files that someone reads slowly are not
+            let within = async { tokio::time::timeout(MOST_LAST_WORDS, serving).await.is_ok() };
+            runtime.block_on(within);
             runtime.shutdown_background();
         }
     }
@@ -154,7 +170,7 @@ impl Served {
             if !self.detector.is_armed() {
                 return;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
