@@ -53,8 +53,8 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<RunR
             subject.problems.push(problem);
         }
         let settings = SeriesSettings {
-            // a log does not keep anybody waiting: it ends
-            silence: Duration::from_secs(600),
+            // a series that was not finished has no end: the log is read much faster than that
+            silence: Duration::from_secs(3),
             ..SeriesSettings::new(subject.frames_expected)
         };
         let frames = |raw, _counters| {

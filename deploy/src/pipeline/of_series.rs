@@ -63,6 +63,11 @@ pub fn of_series(
     if said.is_none() {
         problems.push("the start of the series was missed: joined while it ran".to_owned());
     }
+    if announced.pixel_mask.is_none() {
+        let brought =
+            "the stream brought no pixel mask (header_detail is not all): every pixel counts as good";
+        problems.push(brought.to_owned());
+    }
     let stream = Source {
         provenance: Provenance::File,
         place: "the stream".to_owned(),

@@ -398,7 +398,12 @@ fn what_was_recorded_is_durable_and_runs_again_to_the_same_files() {
         assert!(daemon.next_line().starts_with(&format!("series {id}: receiving")));
         daemon.next_line();
     }
-    let messages = 2 * 4098 - 1;
+    // one that is not finished when the power goes
+    detector.facts.id = 52;
+    detector.facts.unique_id = "01KB0000000000000000000052".to_owned();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    detector.send(Version::V2, 0..1000, |number| number != 500);
+    let messages = 2 * 4098 - 1 + 1000;
     let status =
         daemon.wait_for("everything is durable", |status| status["recording"]["durable"] == messages);
     assert_eq!(
@@ -419,11 +424,16 @@ fn what_was_recorded_is_durable_and_runs_again_to_the_same_files() {
         assert_eq!(super::program::code(&output), 0, "{}", super::program::stderr(&output));
         out
     };
-    let last = again(&[], "the last");
+    let last = again(&["--series", "51"], "the second");
     for name in EXACT {
         let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
         assert!(read(&last) == read(&expected), "{name}");
     }
+    let unfinished = result(&again(&[], "the last"));
+    assert_eq!(
+        (&unfinished["frames"]["received"], &unfinished["frames"]["missing"]),
+        (&Value::from(999), &Value::from(3097))
+    );
     let first = result(&again(&["--series", "50"], "the first"));
     assert_eq!((&first["status"], &first["frames"]["missing"]), (&Value::from("partial"), &Value::from(1)));
     assert_eq!(first["frames"]["gaps"][0]["first"], 77);
