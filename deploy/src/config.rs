@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
 use crate::optics::{OpticsTable, OpticsValues};
+use crate::request::MOST_THREADS;
 use crate::rings::{Ring, Rings};
 
 /// Most bytes of a file of settings.
@@ -19,6 +20,24 @@ pub const DEFAULT_SILENCE_S: f64 = 10.0;
 pub const DEFAULT_RING_MIB: u32 = 256;
 /// Where the page is.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8040));
+
+/// Seconds of silence that can be asked for.
+pub const SILENCES_S: [f64; 2] = [0.1, 86_400.0];
+/// Sizes of the ring that can be asked for, MiB.
+pub const RINGS_MIB: [f64; 2] = [8.0, 65_536.0];
+/// Sizes of memory and log that can be asked for, GB.
+pub const SIZES_GB: [f64; 2] = [1e-3, 1e9];
+
+/// Refuses a number outside its range, by its name.
+///
+/// # Errors
+/// The name, what was got and what was expected.
+pub fn within(name: &str, value: f64, [least, most]: [f64; 2], unit: &str) -> Result<f64, String> {
+    match (least..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(format!("{name}: got {value}, expected {least} to {most} {unit}").trim_end().to_owned()),
+    }
+}
 
 /// Everything that can be set, by table; `None` where nothing is said.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -121,7 +140,32 @@ impl Config {
         let config: Self =
             toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
         config.optics_values().map_err(|what| refused(format!("[optics]: {what}")))?;
+        config.check().map_err(refused)?;
         Ok(config)
+    }
+
+    /// Refuses numbers outside their ranges, and rings that are none.
+    fn check(&self) -> Result<(), String> {
+        let numbers = [
+            ("[stream] silence_s", self.stream.silence_s, SILENCES_S, "s"),
+            ("[stream] ring_mib", self.stream.ring_mib.map(f64::from), RINGS_MIB, "MiB"),
+            ("[record] most_gb", self.record.most_gb, SIZES_GB, "GB"),
+            ("[limits] memory_gb", self.limits.memory_gb, SIZES_GB, "GB"),
+            (
+                "[limits] threads",
+                self.limits.threads.map(|threads| threads as f64),
+                [1.0, MOST_THREADS as f64],
+                "",
+            ),
+        ];
+        for (name, value, range, unit) in numbers {
+            value.map(|value| within(name, value, range, unit)).transpose()?;
+        }
+        let rings = &self.virtual_detectors;
+        for ring in [&rings.bf_ring, &rings.adf_ring, &rings.df_ring].into_iter().flatten() {
+            ring.parse::<Ring>()?;
+        }
+        Ok(())
     }
 
     /// The same with the defaults of everything that has one.
@@ -208,6 +252,9 @@ mod tests {
             ("[optics]\nscan_shape = \"64\"", "[optics]"),
             ("[optics.aberrations]\nC99 = 1.0", "C99"),
             ("[record]\nmost_gb = \"much\"", "most_gb"),
+            ("[stream]\nsilence_s = -1", "silence_s: got -1, expected 0.1 to 86400 s"),
+            ("[limits]\nthreads = 0", "threads"),
+            ("[virtual_detectors]\nbf_ring = \"1\"", "ring '1'"),
         ] {
             let why = read(text).unwrap_err();
             assert!(why.contains(named) && why.contains("sideband.toml"), "{why}");

@@ -8,9 +8,12 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure};
 use clap::Args;
 use ingest::record::{RecordSettings, Retention};
+use tracing_subscriber::EnvFilter;
 
 use super::{Ending, OpticsArgs, tell};
-use crate::config::{Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RecordConfig, RingsConfig};
+use crate::config::{
+    self, Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RecordConfig, RingsConfig,
+};
 use crate::request::{StopFlag, WrongFlags, parse_threads};
 use crate::rings::{Ring, Rings};
 use crate::serve::ServeRequest;
@@ -83,9 +86,8 @@ const RINGS: &str = "Virtual detectors (units of the bright-field radius)";
 const MOST_TOKEN_BYTES: u64 = 4096;
 
 /// Refuses a number outside its range, by its name.
-fn within(name: &str, value: f64, [least, most]: [f64; 2], unit: &str) -> anyhow::Result<f64> {
-    let refused = || anyhow!("{name}: got {value}, expected {least} to {most} {unit}");
-    if (least..=most).contains(&value) { Ok(value) } else { Err(WrongFlags::because(refused())) }
+fn within(name: &str, value: f64, range: [f64; 2], unit: &str) -> anyhow::Result<f64> {
+    config::within(name, value, range, unit).map_err(|why| WrongFlags::because(anyhow!(why)))
 }
 
 impl ServeArgs {
@@ -94,52 +96,52 @@ impl ServeArgs {
     /// # Errors
     /// What is missing, by name; a file that cannot be read; a number out of its range; a token that is none.
     pub fn request(&self, stop: StopFlag) -> anyhow::Result<ServeRequest> {
-        let config = self.config.as_deref().map(Config::read).transpose();
-        let config = config.map_err(WrongFlags::because)?.unwrap_or_default();
+        let file = self.config.as_deref().map(Config::read).transpose();
+        let file = file.map_err(WrongFlags::because)?.unwrap_or_default();
         let missing = |what: &str| WrongFlags::because(anyhow!("{what}"));
-        let stream = self.stream.clone().or(config.stream.address.clone());
+        let stream = self.stream.clone().or(file.stream.address.clone());
         let stream = stream.ok_or_else(|| {
             missing("nobody said where the detector is: give --stream HOST:PORT, or address in [stream]")
         })?;
-        let out = self.out.clone().or(config.results.out.clone());
+        let out = self.out.clone().or(file.results.out.clone());
         let out =
             out.ok_or_else(|| missing("nobody said where results go: give --out DIR, or out in [results]"))?;
-        let token_file = self.token_file.as_ref().or(config.page.token_file.as_ref());
+        let token_file = self.token_file.as_ref().or(file.page.token_file.as_ref());
         let mut optics = self.optics.request()?;
         if let (None, Some(path)) = (&optics.optics_file, &self.config) {
-            let values = config.optics_values().map_err(|what| WrongFlags::because(anyhow!("{what}")))?;
+            let values = file.optics_values().map_err(|what| WrongFlags::because(anyhow!("{what}")))?;
             optics.optics_file = Some((path.clone(), values));
         }
-        let silence = self.silence_s.or(config.stream.silence_s).unwrap_or(DEFAULT_SILENCE_S);
-        let silence = within("silence_s", silence, [0.1, 86_400.0], "s")?;
-        let ring_mib = self.ring_mib.or(config.stream.ring_mib).unwrap_or(DEFAULT_RING_MIB);
-        let ring_mib = within("ring_mib", ring_mib.into(), [8.0, 65_536.0], "MiB")?;
-        let memory_gb = self.memory_gb.or(config.limits.memory_gb);
-        let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, [1e-3, 1e9], "GB")).transpose()?;
+        let silence = self.silence_s.or(file.stream.silence_s).unwrap_or(DEFAULT_SILENCE_S);
+        let silence = within("silence_s", silence, config::SILENCES_S, "s")?;
+        let ring_mib = self.ring_mib.or(file.stream.ring_mib).unwrap_or(DEFAULT_RING_MIB);
+        let ring_mib = within("ring_mib", ring_mib.into(), config::RINGS_MIB, "MiB")?;
+        let memory_gb = self.memory_gb.or(file.limits.memory_gb);
+        let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, config::SIZES_GB, "GB")).transpose()?;
         Ok(ServeRequest {
             stream: stream.trim_start_matches("tcp://").to_owned(),
-            api: self.api.clone().or(config.stream.api.clone()),
-            listen: self.listen.or(config.page.listen).unwrap_or(DEFAULT_LISTEN),
+            api: self.api.clone().or(file.stream.api.clone()),
+            listen: self.listen.or(file.page.listen).unwrap_or(DEFAULT_LISTEN),
             token: token_file.map(|path| read_token(path)).transpose()?,
             out,
             optics,
-            record: self.record(&config.record)?,
-            rings: self.rings(&config.virtual_detectors)?,
-            channel: self.channel.clone().or(config.stream.channel.clone()),
+            record: self.record(&file.record)?,
+            rings: self.rings(&file.virtual_detectors)?,
+            channel: self.channel.clone().or(file.stream.channel.clone()),
             silence: Duration::from_secs_f64(silence),
             ring_bytes: (ring_mib as usize) << 20,
             memory_budget_bytes: memory_gb.map(|gb| (gb * 1e9) as u64),
-            threads: self.threads.or(config.limits.threads),
+            threads: self.threads.or(file.limits.threads),
             most_series: self.series,
             stop,
         })
     }
 
-    fn record(&self, config: &RecordConfig) -> anyhow::Result<Option<RecordSettings>> {
-        let Some(folder) = self.record.clone().or(config.folder.clone()) else { return Ok(None) };
-        let most_gb = self.record_gb.or(config.most_gb);
-        let most_gb = most_gb.map(|gb| within("record_gb", gb, [1e-3, 1e9], "GB")).transpose()?;
-        let may_remove = self.record_remove_oldest || config.remove_oldest.unwrap_or(false);
+    fn record(&self, file: &RecordConfig) -> anyhow::Result<Option<RecordSettings>> {
+        let Some(folder) = self.record.clone().or(file.folder.clone()) else { return Ok(None) };
+        let most_gb = self.record_gb.or(file.most_gb);
+        let most_gb = most_gb.map(|gb| within("record_gb", gb, config::SIZES_GB, "GB")).transpose()?;
+        let may_remove = self.record_remove_oldest || file.remove_oldest.unwrap_or(false);
         Ok(Some(RecordSettings {
             most_bytes: most_gb.map(|gb| (gb * 1e9) as u64),
             retention: if may_remove { Retention::RemoveOldest } else { Retention::Keep },
@@ -147,7 +149,7 @@ impl ServeArgs {
         }))
     }
 
-    fn rings(&self, config: &RingsConfig) -> anyhow::Result<Rings> {
+    fn rings(&self, file: &RingsConfig) -> anyhow::Result<Rings> {
         let usual = Rings::default();
         let ring = |flag: Option<Ring>, said: &Option<String>, usual: Ring| match (flag, said) {
             (Some(ring), _) => Ok(ring),
@@ -155,9 +157,9 @@ impl ServeArgs {
             (None, None) => Ok(usual),
         };
         Ok(Rings {
-            bf: ring(self.bf_ring, &config.bf_ring, usual.bf)?,
-            adf: ring(self.adf_ring, &config.adf_ring, usual.adf)?,
-            df: ring(self.df_ring, &config.df_ring, usual.df)?,
+            bf: ring(self.bf_ring, &file.bf_ring, usual.bf)?,
+            adf: ring(self.adf_ring, &file.adf_ring, usual.adf)?,
+            df: ring(self.df_ring, &file.df_ring, usual.df)?,
         })
     }
 }
@@ -179,12 +181,21 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// Sends what the stages have to say to stderr: warnings, or what RUST_LOG asks for. A daemon's log keeps it.
+fn speak_up() {
+    let usual = || EnvFilter::new("warn");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
+    // already there where this library is used by another program
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
 /// Serves until it is told to stop, or enough series have come.
 ///
 /// # Errors
 /// Those of [`crate::serve::serve`].
 pub(super) fn serve(args: &ServeArgs, stop: StopFlag) -> anyhow::Result<Ending> {
     let request = args.request(stop.clone())?;
+    speak_up();
     // a stdout that went away is no reason to lose a series
     let say = |line: &str| {
         let mut out = std::io::stdout().lock();

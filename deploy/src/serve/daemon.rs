@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, bounded};
 use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::{Announced, SeriesEnd, StreamSource};
 use kernels::Cpu;
+use kernels::types::ScanShape;
 use ssb::Preview;
 
 use super::ServeRequest;
@@ -28,8 +29,17 @@ pub(super) fn run(
     while request.most_series.is_none_or(|most| taken < most) {
         let Some(announced) = source.next_series(|armed| hub.armed(armed)) else { return Ok(()) };
         taken += 1;
-        let series = Acquiring::new(request, &announced, hub);
-        match series.and_then(|acquiring| acquiring.acquire(request, &mut source, hub, say)) {
+        let said = match Acquiring::new(request, &announced, hub) {
+            Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
+            Err(error) => {
+                // listed, so that it is seen
+                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 })
+                    .failed(format!("{error:#}"), None);
+                hub.tell();
+                Err(error)
+            }
+        };
+        match said {
             Ok(said) => say(&said),
             Err(error) => say(&format!("series {}: failed: {error:#}", announced.key.id)),
         }

@@ -288,7 +288,7 @@ async fn tell(mut socket: WebSocket, hub: &Hub) {
             }
         }
         // frames come without telling: their number is looked at as long as a series runs
-        let is_quiet = !matches!(hub.state(), "receiving" | "armed");
+        let is_quiet = !matches!(hub.state(), "receiving" | "reconstructing" | "armed");
         if is_quiet
             && tokio::time::timeout(EVENT_AT_LEAST_EVERY, changes.changed())
                 .await

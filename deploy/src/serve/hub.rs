@@ -194,7 +194,7 @@ impl Hub {
             "durable": recorded.durable.get(),
             "not_saved": self.not_saved(),
             "failing": recorded.is_failing(),
-            "last_error": recorded.last_error(),
+            "last_error": recorded.is_failing().then(|| self.record_error()),
         }))
     }
 
@@ -227,6 +227,7 @@ impl SeriesState {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Receiving => "receiving",
+            Self::Reconstructing => "reconstructing",
             Self::Complete => "complete",
             Self::Partial => "partial",
             Self::Failed => "failed",

@@ -20,8 +20,10 @@ use crate::report::{Status, utc};
 /// How far a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SeriesState {
-    /// Frames come, or the phase is being made of them.
+    /// Frames come.
     Receiving,
+    /// Every frame has come or will not come; the phase is being made of them.
+    Reconstructing,
     /// Everything came, and there is a phase.
     Complete,
     /// Something is missing.
@@ -65,6 +67,15 @@ pub(super) struct Ended {
     pub(super) seconds: f64,
 }
 
+impl Inner {
+    fn state(&self, scan: ScanShape) -> SeriesState {
+        let (SeriesState::Receiving, Some(running)) = (self.state, &self.running) else { return self.state };
+        let counters = &running.counters;
+        let settled = counters.frames_decoded.get() + counters.frames_missing.get();
+        if settled < scan.positions() as u64 { SeriesState::Receiving } else { SeriesState::Reconstructing }
+    }
+}
+
 impl Series {
     pub(super) fn new(number: u64, announced: Announced, scan: ScanShape) -> Self {
         Self {
@@ -90,7 +101,7 @@ impl Series {
     }
 
     pub(super) fn state(&self) -> SeriesState {
-        self.inner().state
+        self.inner().state(self.scan)
     }
 
     /// The stages are at work on it.
@@ -187,7 +198,7 @@ impl Series {
             "number": self.number,
             "id": self.announced.key.id,
             "unique_id": self.announced.key.unique_id,
-            "state": inner.state.word(),
+            "state": inner.state(self.scan).word(),
             "started_utc": utc(self.started.0),
             "frames": {
                 "expected": self.scan.positions(),

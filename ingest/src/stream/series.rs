@@ -119,6 +119,12 @@ pub(super) fn remember(over: &mut Vec<OwnedKey>, key: OwnedKey) {
     over.drain(..surplus);
 }
 
+/// Whether a message says that a series begins whose number may have been used before: stream v1 has nothing but the
+/// number, and a detector that restarts counts from 1 again.
+pub(super) fn is_begun_again(message: &Message<'_>) -> bool {
+    matches!(message, Message::Start(start) if start.series.unique_id.is_none())
+}
+
 /// Reads one series.
 #[derive(Debug)]
 pub struct SeriesReader {
@@ -185,7 +191,8 @@ impl SeriesReader {
         mut out: impl FnMut(Item<RawBatch>),
     ) -> Option<Ending> {
         let series = message.series();
-        if self.over.iter().any(|over| over.is(series)) {
+        let begun_again = is_begun_again(message);
+        if self.over.iter().any(|over| over.is(series)) && !begun_again {
             self.counts.stale += 1;
             return None;
         }
@@ -197,7 +204,8 @@ impl SeriesReader {
                 return None;
             }
             None => self.key = Some(OwnedKey::of(series)),
-            Some(key) if key.is(series) => {}
+            // a start that comes twice begins nothing new as long as nothing came between
+            Some(key) if key.is(series) && !(begun_again && self.counts.frames > 0) => {}
             Some(_) => {
                 self.finish(&mut out);
                 return Some(Ending::NextSeries);

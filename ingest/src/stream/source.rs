@@ -13,7 +13,7 @@ use kernels::types::{CountType, DetectorShape, Item};
 
 use super::message::{Message, MessageError, SeriesKey, Start, parse};
 use super::receive::Received;
-use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings, remember};
+use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings, is_begun_again, remember};
 use super::slab::Slab;
 use crate::counters::Counter;
 use crate::raw::RawBatch;
@@ -161,6 +161,9 @@ impl StreamSource {
             let mut announced = None;
             let more = self.for_each_message(|message| {
                 let series = message.series();
+                if is_begun_again(message) {
+                    over.retain(|over| !over.is(series));
+                }
                 if over.iter().any(|over| over.is(series)) {
                     return Taken::Yes;
                 }

@@ -69,7 +69,7 @@ export function warnings(status, series) {
   if (recording && (recording.not_saved > 0 || recording.last_error)) {
     say(`NOT SAVED: ${count(recording.not_saved)} messages are not on disk${recording.last_error ? ` (${recording.last_error})` : ''}`, true);
   }
-  if (status.detector_dropped > 0) say(`the detector dropped ${count(status.detector_dropped)} frames`, true);
+  if (status.detector_dropped > 0) say(`the detector dropped ${count(status.detector_dropped)} messages`, true);
   if (series?.problem) say(`series ${series.number}: ${series.problem}`, true);
   for (const text of series?.warnings ?? []) say(text);
   if (series) {

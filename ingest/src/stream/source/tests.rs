@@ -220,3 +220,27 @@ fn frames_that_overtook_a_missing_one_are_not_lost_when_nothing_more_can_come() 
     }
     assert_eq!(came, [0, 1, 3, 4]);
 }
+
+#[test]
+fn a_detector_that_restarts_and_counts_from_one_again_is_not_passed_over() {
+    let (series, _, _) = listen(
+        3,
+        |_| (),
+        |socket| {
+            let facts = facts(1, 50);
+            // complete; broken off; complete: the same number each time
+            for frames in [0..50, 0..30, 0..50] {
+                socket.send(&facts.start(Version::V1));
+                socket.send(&facts.start(Version::V1));
+                for number in frames.clone() {
+                    socket.send(&facts.image(Version::V1, number, &bytes_of(1, number)));
+                }
+                if frames.end == 50 {
+                    socket.send(&facts.end(Version::V1));
+                }
+            }
+        },
+    );
+    let ends: Vec<_> = series.iter().map(|(_, _, end)| (end.ending.clone(), end.counts.frames)).collect();
+    assert_eq!(ends, [(Ending::Complete, 50), (Ending::NextSeries, 30), (Ending::Complete, 50)]);
+}
