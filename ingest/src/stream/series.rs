@@ -206,6 +206,12 @@ impl SeriesReader {
             None => self.key = Some(OwnedKey::of(series)),
             // a start that comes twice begins nothing new as long as nothing came between
             Some(key) if key.is(series) && !(begun_again && self.counts.frames > 0) => {}
+            Some(key) if matches!(message, Message::End(_)) && !key.is(series) => {
+                // the end of a series that is not this one says nothing of it
+                remember(&mut self.over, OwnedKey::of(series));
+                self.counts.stale += 1;
+                return None;
+            }
             Some(_) => {
                 self.finish(&mut out);
                 return Some(Ending::NextSeries);

@@ -183,3 +183,14 @@ proptest! {
         prop_assert_eq!(reader.counts().frames, before.len() as u64);
     }
 }
+
+#[test]
+fn the_end_of_another_series_ends_nothing() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let (now, mut came) = (Instant::now(), Came::default());
+    for message in [image(5, 0, b"a"), Message::End(key(4)), image(5, 1, b"b")] {
+        assert_eq!(reader.take(&message, now, |item| came.add(item)), None);
+    }
+    assert_eq!(reader.take(&image(5, 2, b"c"), now, |item| came.add(item)), Some(Ending::Complete));
+    assert_eq!((reader.counts().stale, reader.counts().frames), (1, 3));
+}
