@@ -12,7 +12,7 @@ use ssb::Preview;
 
 use super::ServeRequest;
 use super::hub::Hub;
-use super::series::{Ended, Series};
+use super::series::{Ended, SHARED, Series};
 use crate::optics::ResolvedOptics;
 use crate::pipeline::{Finished, Listener, Subject, of_series, run_source};
 use crate::report::utc;
@@ -166,9 +166,10 @@ fn conclude(
         seconds: seconds.map_or(0.0, |(_, seconds)| *seconds),
         ..ended
     };
+    let shared = if ended.counts.is_shared() { format!("; {SHARED}") } else { String::new() };
     let frames = &report.frames;
     let said = format!(
-        "series {id}: {}: {} of {} frames, {} missing ({}){}, {}",
+        "series {id}: {}: {} of {} frames, {} missing ({}{shared}){}, {}",
         if frames.missing == 0 && live.is_some() { "complete" } else { "PARTIAL" },
         frames.received,
         frames.expected,

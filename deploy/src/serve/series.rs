@@ -181,6 +181,10 @@ impl Series {
         let so_far = ingested.map_or((0, 0), |all| (all.frames_missing.get(), all.frames_corrupt.get()));
         let (missing, corrupt) = ended.map_or(so_far, |ended| (ended.missing, ended.corrupt));
         let seconds = ended.map_or_else(|| seconds_since(self.started.1), |ended| ended.seconds);
+        let mut warnings = inner.warnings.clone();
+        if counts.is_shared() {
+            warnings.insert(0, SHARED.to_owned());
+        }
         let phase = &inner.phase;
         let field = phase.bright_field();
         let names: Vec<&str> = match (&inner.running, totals.is_some_and(|totals| totals.frames > 0)) {
@@ -218,7 +222,7 @@ impl Series {
             "count_type": self.announced.count_type.map(|count_type| format!("uint{}", 8 * count_type.bytes())),
             "ending": ended.map(|ended| ended.why.clone()),
             "problem": inner.problem,
-            "warnings": inner.warnings,
+            "warnings": warnings,
             "folder": ended.and_then(|ended| Some(ended.folder.as_ref()?.display().to_string())),
             "bright_field": field.map(|field| json!({
                 "centre_px": field.centre,
@@ -231,6 +235,10 @@ impl Series {
         })
     }
 }
+
+/// What to say when a second reader takes its turns.
+pub(super) const SHARED: &str =
+    "every other frame is missing: a SECOND READER is connected to the detector and takes them";
 
 /// What the sliders stand at.
 fn optics_json(optics: &ResolvedOptics) -> Value {

@@ -83,10 +83,21 @@ pub struct SeriesCounts {
     pub unlike: u64,
     /// Images without the channel asked for.
     pub without_channel: u64,
+    /// Frames that came two behind the one before: the one between went elsewhere.
+    pub strided: u64,
     /// Messages of series that are over.
     pub stale: u64,
     /// Bytes of the frames that are used.
     pub bytes: u64,
+}
+
+impl SeriesCounts {
+    /// Whether every other frame goes elsewhere: a second reader takes its turns.
+    pub fn is_shared(&self) -> bool {
+        /// Frames from which it is no chance.
+        const SURE: u64 = 32;
+        self.strided >= SURE && self.strided * 2 > self.frames
+    }
 }
 
 /// The series that is read: its key, owned.
@@ -143,6 +154,8 @@ pub struct SeriesReader {
     /// Frames that came before one that is due.
     ahead: BTreeMap<u64, Vec<u8>>,
     counts: SeriesCounts,
+    /// Number of the image that came last.
+    last_number: Option<u64>,
     last_message: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -167,6 +180,7 @@ impl SeriesReader {
             holes: Vec::new(),
             ahead: BTreeMap::new(),
             counts: SeriesCounts::default(),
+            last_number: None,
             last_message: None,
             ended: None,
         }
@@ -269,6 +283,8 @@ impl SeriesReader {
             self.counts.unlike += 1;
             return;
         }
+        let last = self.last_number.replace(image.number);
+        self.counts.strided += u64::from(last.is_some_and(|last| last.checked_add(2) == Some(image.number)));
         let bytes = channel.packed.bytes;
         match image.number {
             number if number >= self.settings.num_frames => self.counts.beyond += 1,

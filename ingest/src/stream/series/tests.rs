@@ -194,3 +194,20 @@ fn the_end_of_another_series_ends_nothing() {
     assert_eq!(reader.take(&image(5, 2, b"c"), now, |item| came.add(item)), Some(Ending::Complete));
     assert_eq!((reader.counts().stale, reader.counts().frames), (1, 3));
 }
+
+#[test]
+fn a_second_reader_is_told_from_losses() {
+    let shared = |keep: fn(u64) -> bool| {
+        let mut reader = SeriesReader::new(SeriesSettings::new(1000), Vec::new());
+        for number in (0..400).filter(|&number| keep(number)) {
+            reader.take(&image(5, number, b"x"), Instant::now(), |_| ());
+        }
+        reader.counts().is_shared()
+    };
+    assert!(shared(|number| number % 2 == 1));
+    // turns change now and then, when the other is slow
+    assert!(shared(|number| number % 2 == 1 || number % 50 == 0));
+    assert!(!shared(|_| true));
+    assert!(!shared(|number| number % 10 != 3));
+    assert!(!shared(|number| number % 3 == 0));
+}
