@@ -9,11 +9,12 @@
 //! | what is known of every series, for whoever asks | `hub.rs`, `series.rs` |
 //! | the phase, preview and final, and again by other optics | `phase.rs` |
 //! | images of a series, also of one that is still coming | `images.rs` |
-//! | the HTTP API, the page, who may ask | `http.rs`, `access.rs` |
+//! | the HTTP API, the page, who may ask, and how many | `http.rs`, `page.rs`, `access.rs`, `capped.rs` |
 //! | what the detector says of itself, what it dropped | `detector.rs` |
 //! | numbers for Prometheus | `metrics.rs` |
 
 mod access;
+mod capped;
 mod daemon;
 mod detector;
 mod http;
@@ -29,7 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
@@ -84,7 +85,8 @@ const SLAB_BYTES: usize = 1 << 20;
 /// script waits for: where it listens, and what became of each series.
 ///
 /// # Errors
-/// What is missing of the microscope, by name; an address or a folder that cannot be used.
+/// What is missing of the microscope, by name; an address or a folder that cannot be used; where a number of series was asked
+/// for, those that failed and messages that were not saved.
 pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
     start_threads(request.threads)?;
     check_optics(&request.optics)?;
@@ -131,7 +133,15 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     });
     hub.stopping();
     pages.stop();
-    outcome
+    let lost = hub.not_saved();
+    if lost > 0 {
+        say(&format!("log: {lost} messages NOT SAVED ({})", hub.record_error()));
+    }
+    let failed = outcome?;
+    let Some(asked) = request.most_series else { return Ok(()) };
+    ensure!(failed == 0, "{failed} of {asked} series failed");
+    ensure!(lost == 0, "{lost} messages are not in the log");
+    Ok(())
 }
 
 /// What is in a log when it is opened.
@@ -140,7 +150,11 @@ fn log_line(settings: &RecordSettings, found: &LogReport) -> String {
         0 => String::new(),
         damages => format!(", {damages} damaged places passed over"),
     };
-    format!("log {}: {} messages in its last segment{torn}", settings.folder.display(), found.records)
+    let folder = settings.folder.display();
+    match (found.segments, found.num_damages) {
+        (0, 0) => format!("log {folder}: new"),
+        _ => format!("log {folder}: goes on behind {} messages in its last segment{torn}", found.records),
+    }
 }
 
 /// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. The voltage is asked

@@ -119,7 +119,7 @@ impl ServeArgs {
         let memory_gb = self.memory_gb.or(file.limits.memory_gb);
         let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, config::SIZES_GB, "GB")).transpose()?;
         Ok(ServeRequest {
-            stream: stream.trim_start_matches("tcp://").to_owned(),
+            stream: stream_address(&stream)?,
             api: self.api.clone().or(file.stream.api.clone()),
             listen: self.listen.or(file.page.listen).unwrap_or(DEFAULT_LISTEN),
             token: token_file.map(|path| read_token(path)).transpose()?,
@@ -142,10 +142,14 @@ impl ServeArgs {
         let most_gb = self.record_gb.or(file.most_gb);
         let most_gb = most_gb.map(|gb| within("record_gb", gb, config::SIZES_GB, "GB")).transpose()?;
         let may_remove = self.record_remove_oldest || file.remove_oldest.unwrap_or(false);
+        let most_bytes = most_gb.map(|gb| (gb * 1e9) as u64);
+        let usual = RecordSettings::new(folder);
         Ok(Some(RecordSettings {
-            most_bytes: most_gb.map(|gb| (gb * 1e9) as u64),
+            // whole segments are removed: several have to fit
+            segment_bytes: most_bytes.map_or(usual.segment_bytes, |most| (most / 8).min(usual.segment_bytes)),
+            most_bytes,
             retention: if may_remove { Retention::RemoveOldest } else { Retention::Keep },
-            ..RecordSettings::new(folder)
+            ..usual
         }))
     }
 
@@ -161,6 +165,18 @@ impl ServeArgs {
             adf: ring(self.adf_ring, &file.adf_ring, usual.adf)?,
             df: ring(self.df_ring, &file.df_ring, usual.df)?,
         })
+    }
+}
+
+/// `HOST:PORT` of the stream, with or without `tcp://` before it.
+fn stream_address(text: &str) -> anyhow::Result<String> {
+    let address = text.strip_prefix("tcp://").unwrap_or(text);
+    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(port) if port > 0 => Ok(address.to_owned()),
+        _ => Err(WrongFlags::because(anyhow!(
+            "got the stream '{text}', expected HOST:PORT: port 9999 for stream v1, 31001 for stream v2"
+        ))),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) async fn check(State(access): State<Access>, request: Request, next: 
         return refused(StatusCode::FORBIDDEN, "asked by a page of another site").into_response();
     }
     // a name that leads here and is not ours: the page of another site under its own name
-    if access.token.is_none() && !host.is_none_or(is_local) {
+    if access.token.is_none() && !host.is_some_and(is_local) {
         return refused(StatusCode::FORBIDDEN, "asked under a name that is not this machine's")
             .into_response();
     }

@@ -1,5 +1,6 @@
 //! Series after series: wait, make room, let the frames through the pipeline, say what came of it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -18,16 +19,16 @@ use crate::pipeline::{Finished, Listener, Subject, of_series, run_source};
 use crate::report::utc;
 use crate::request::RunRequest;
 
-/// Takes series until the stop flag is raised, the receiver is gone, or enough have come.
+/// Takes series until the stop flag is raised, the receiver is gone, or enough have come; returns how many failed.
 pub(super) fn run(
     request: &ServeRequest,
     mut source: StreamSource,
     hub: &Arc<Hub>,
     say: &(dyn Fn(&str) + Sync),
-) -> anyhow::Result<()> {
-    let mut taken = 0;
+) -> anyhow::Result<u64> {
+    let (mut taken, mut failed) = (0, 0);
     while request.most_series.is_none_or(|most| taken < most) {
-        let Some(announced) = source.next_series(|armed| hub.armed(armed)) else { return Ok(()) };
+        let Some(announced) = source.next_series(|armed| hub.armed(armed)) else { return Ok(failed) };
         taken += 1;
         let said = match Acquiring::new(request, &announced, hub) {
             Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
@@ -41,12 +42,15 @@ pub(super) fn run(
         };
         match said {
             Ok(said) => say(&said),
-            Err(error) => say(&format!("series {}: failed: {error:#}", announced.key.id)),
+            Err(error) => {
+                failed += 1;
+                say(&format!("series {}: failed: {error:#}", announced.key.id));
+            }
         }
         // whatever is left of it on the wire is not of the next
         source.pass_over(announced.key);
     }
-    Ok(())
+    Ok(failed)
 }
 
 /// A series whose first image has come, with everything settled that its reconstruction needs.
@@ -83,7 +87,7 @@ impl Acquiring {
             silence: request.silence,
             ..SeriesSettings::new(self.subject.frames_expected)
         };
-        let folder = request.out.join(folder_name(id));
+        let folder = own_folder(&request.out, id);
         let run = RunRequest {
             master: self.subject.input.master.clone(),
             series: None,
@@ -186,7 +190,18 @@ fn conclude(
     Ok(said)
 }
 
-/// A folder of its own for every series, in the order of time: the detector's numbers begin again when it restarts.
-fn folder_name(id: u64) -> String {
-    format!("{}-series-{id:06}", utc(SystemTime::now()).replace(':', ""))
+/// A folder of its own for every series, in the order of time: the detector's numbers begin again when it restarts, and
+/// another daemon may write beside this one. Where none can be made, the first name says why when it is used.
+fn own_folder(out: &Path, id: u64) -> PathBuf {
+    /// Series of one number in one second.
+    const MOST: u32 = 100;
+    let name = format!("{}-series-{id:06}", utc(SystemTime::now()).replace(':', ""));
+    let first = out.join(&name);
+    let others = (2..=MOST).map(|other| out.join(format!("{name}-{other}")));
+    let mut all = std::iter::once(first.clone()).chain(others);
+    let made = all.find(|folder| match std::fs::create_dir(folder) {
+        Ok(()) => true,
+        Err(error) => error.kind() != std::io::ErrorKind::AlreadyExists,
+    });
+    made.unwrap_or(first)
 }

@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::access::{Access, check};
+use super::capped::Capped;
 use super::hub::Hub;
 use super::images::{self, Asked, Format};
 use super::phase::Changes;
@@ -94,7 +95,7 @@ pub(super) fn start(listen: SocketAddr, hub: Arc<Hub>, access: Access) -> anyhow
         runtime.block_on(async {
             let serving = async {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                axum::serve(listener, router).await
+                axum::serve(Capped::new(listener), router).await
             };
             tokio::select! {
                 served = serving => if let Err(error) = served {

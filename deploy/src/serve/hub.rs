@@ -173,7 +173,7 @@ impl Hub {
                 "bytes": receive.bytes.get(),
                 "ring_full": receive.ring_full.get(),
                 "garbage": self.garbage.get(),
-                "last_error": Value::Null,
+                "last_error": receive.last_error(),
             },
             "recording": self.recording(),
             "series": newest.map(|series| series.json(Some(&counts))),

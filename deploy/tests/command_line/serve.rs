@@ -438,3 +438,24 @@ fn what_was_recorded_is_durable_and_runs_again_to_the_same_files() {
     assert_eq!((&first["status"], &first["frames"]["missing"]), (&Value::from("partial"), &Value::from(1)));
     assert_eq!(first["frames"]["gaps"][0]["first"], 77);
 }
+
+#[test]
+fn a_log_that_is_full_is_said_at_the_end_and_the_results_are_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, log) = (dir.path().join("results"), dir.path().join("log"));
+    let mut detector = Detector::new();
+    let more = ["--series", "1", "--record", log.to_str().unwrap(), "--record-gb", "0.001"];
+    let mut daemon = Daemon::start(&detector, &out, &more);
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    detector.send(Version::V2, 0..4096, |_| true);
+    detector.socket.send(&detector.facts.end(Version::V2));
+    daemon.next_line();
+    let line = daemon.next_line();
+    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    let line = daemon.next_line();
+    assert!(line.starts_with("log: ") && line.contains(" messages NOT SAVED ("), "{line}");
+    assert_eq!(daemon.end().code(), Some(1));
+    let bytes: u64 = folders(&log).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
+    assert!((500_000..=1_000_000).contains(&bytes), "{bytes}");
+}

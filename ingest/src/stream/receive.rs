@@ -6,8 +6,8 @@
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -37,12 +37,22 @@ pub struct ReceiveCounters {
     /// Times the thread had to wait for a slab: everything downstream was full.
     pub ring_full: Counter,
     connected: AtomicBool,
+    last_error: Mutex<Option<String>>,
 }
 
 impl ReceiveCounters {
     /// Whether there is a connection now.
     pub fn is_connected(&self) -> bool {
         self.connected.load(Relaxed)
+    }
+
+    /// Why there is no connection; nothing while there is one.
+    pub fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_error(&self, error: Option<String>) {
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 
@@ -104,20 +114,29 @@ impl ReceiveStage {
 
     /// Receives until the stop flag is raised or nobody takes slabs any more.
     pub fn run(self) {
+        let mut is_first_failure = true;
         while !self.stop.load(Relaxed) {
-            match self.connect() {
+            let error = match self.connect() {
                 Ok(reader) => {
+                    is_first_failure = true;
                     self.counters.connections.add(1);
                     self.counters.connected.store(true, Relaxed);
+                    self.counters.set_error(None);
                     let received = self.receive(reader);
                     self.counters.connected.store(false, Relaxed);
                     match received {
                         Ok(()) => return,
-                        Err(error) => tracing::warn!("{}: {error}", self.settings.address),
+                        Err(error) => error,
                     }
                 }
-                Err(error) => tracing::debug!("{}: {error}", self.settings.address),
+                Err(error) => error,
+            };
+            // said once: a detector that is switched off is tried ten times a second
+            if is_first_failure {
+                tracing::warn!("{}: {error}; trying again", self.settings.address);
+                is_first_failure = false;
             }
+            self.counters.set_error(Some(error.to_string()));
             self.counters.failures.add(1);
             std::thread::sleep(BETWEEN_ATTEMPTS);
         }

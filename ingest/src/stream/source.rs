@@ -11,7 +11,7 @@ use crossbeam_channel::{RecvTimeoutError, Sender};
 use kernels::bslz4_decode::decode_frame;
 use kernels::types::{CountType, DetectorShape, Item};
 
-use super::message::{Message, MessageError, SeriesKey, Start, parse};
+use super::message::{Image, Message, MessageError, SeriesKey, Start, parse};
 use super::receive::Received;
 use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings, is_begun_again, remember};
 use super::slab::Slab;
@@ -55,6 +55,12 @@ impl Announced {
             serial_number: start.serial_number.map(str::to_owned),
             pixel_mask: pixel_mask(start),
         }
+    }
+
+    /// Whether an image has another shape than the start said.
+    fn is_unlike(&self, image: &Image<'_>) -> bool {
+        let shape = image.channels().next().map(|channel| channel.detector);
+        self.detector.is_some() && shape.is_some() && self.detector != shape
     }
 
     /// A series whose start was missed.
@@ -173,6 +179,13 @@ impl StreamSource {
                         // ended before its first image: cancelled, or all lost
                         begun.take_if(|begun| begun.key.is(series));
                         remember(&mut over, OwnedKey::of(series));
+                    }
+                    Message::Image(image)
+                        if begun
+                            .as_ref()
+                            .is_some_and(|begun| begun.key.is(series) && begun.is_unlike(image)) =>
+                    {
+                        // one odd frame must not decide what all others are taken for; it is missing
                     }
                     Message::Image(image) => {
                         let of_start = begun.take().filter(|begun| begun.key.is(series));

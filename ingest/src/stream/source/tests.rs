@@ -244,3 +244,24 @@ fn a_detector_that_restarts_and_counts_from_one_again_is_not_passed_over() {
     let ends: Vec<_> = series.iter().map(|(_, _, end)| (end.ending.clone(), end.counts.frames)).collect();
     assert_eq!(ends, [(Ending::Complete, 50), (Ending::NextSeries, 30), (Ending::Complete, 50)]);
 }
+
+#[test]
+fn a_first_frame_of_another_shape_than_the_start_said_decides_nothing() {
+    let (series, _, _) = listen(
+        1,
+        |_| (),
+        |socket| {
+            let facts = facts(3, 40);
+            let odd = SeriesFacts { detector: DetectorShape { rows: 97, cols: 192 }, ..facts.clone() };
+            socket.send(&facts.start(Version::V2));
+            socket.send(&odd.image(Version::V2, 0, &bytes_of(3, 0)));
+            for number in 1..40 {
+                socket.send(&facts.image(Version::V2, number, &bytes_of(3, number)));
+            }
+            socket.send(&facts.end(Version::V2));
+        },
+    );
+    let (announced, came, _) = &series[0];
+    assert_eq!(announced.detector, Some(DetectorShape { rows: 96, cols: 192 }));
+    assert!(came[0].is_none() && came[1..].iter().all(Option::is_some));
+}
