@@ -378,7 +378,8 @@ impl RecordFinder {
 
 impl LogReport {
     fn note(&mut self, damage: Damage) {
-        if damage.bytes == 0 {
+        // a segment that was only just begun is empty, and nothing is wrong with it; one without its header is damaged
+        if damage.bytes == 0 && damage.is_tail {
             return;
         }
         self.num_damages += 1;

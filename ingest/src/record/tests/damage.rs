@@ -167,3 +167,12 @@ fn segments_that_were_only_just_begun_are_no_obstacle() {
         assert_eq!(report.num_damages, u64::from(len > 0));
     }
 }
+
+#[test]
+fn a_segment_without_its_header_is_read_and_reported() {
+    let (dir, file, messages, _) = log_of(20);
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[64..]).unwrap();
+    let (held, report) = read(dir.path());
+    assert_eq!((held, report.num_damages), (messages, 1));
+}
