@@ -13,5 +13,5 @@ pub mod series;
 pub mod slab;
 pub mod source;
 mod v1;
-mod v2;
+pub(crate) mod v2;
 pub mod zmtp;

@@ -257,7 +257,7 @@ fn text<'a>(decoder: &mut Decoder<'a>) -> Result<Option<&'a str>, Error> {
 }
 
 /// A number of any width, or nothing where there is none.
-fn number(decoder: &mut Decoder<'_>) -> Result<Option<f64>, Error> {
+pub(crate) fn number(decoder: &mut Decoder<'_>) -> Result<Option<f64>, Error> {
     Ok(match decoder.datatype()? {
         Type::F16 => Some(decoder.f16()?.into()),
         Type::F32 => Some(decoder.f32()?.into()),

@@ -7,6 +7,7 @@ use minicbor::decode::{Decoder, Error};
 
 use crate::filewriter::MasterMetadata;
 use crate::stream::message::Start;
+use crate::stream::v2::number;
 
 /// Pixels of the largest detector there is, and some.
 const MOST_PIXELS: usize = 1 << 26;
@@ -133,13 +134,12 @@ fn read_cbor(bytes: &[u8], channel: Option<&str>, more: &mut More) -> Result<(),
         }
         match (decoder.str()?, decoder.datatype()?) {
             ("sensor_material", Type::String) => more.sensor_material = Some(shortened(decoder.str()?)),
-            ("sensor_thickness", kind) => more.sensor_thickness_m = number(&mut decoder, kind)?,
+            ("sensor_thickness", _) => more.sensor_thickness_m = number(&mut decoder)?,
             ("pixel_mask_enabled", Type::Bool) => more.mask_applied = Some(decoder.bool()?),
             ("threshold_energy", Type::Map) => {
                 for _ in 0..decoder.map()?.unwrap_or(0) {
                     let name = decoder.str()?;
-                    let kind = decoder.datatype()?;
-                    let value = number(&mut decoder, kind)?;
+                    let value = number(&mut decoder)?;
                     if channel.is_none_or(|channel| channel == name) {
                         more.threshold_ev = more.threshold_ev.or(value);
                     }
@@ -148,20 +148,6 @@ fn read_cbor(bytes: &[u8], channel: Option<&str>, more: &mut More) -> Result<(),
             _ => decoder.skip()?,
         }
     }
-}
-
-/// A number of any width, or nothing where there is none.
-fn number(decoder: &mut Decoder<'_>, kind: Type) -> Result<Option<f64>, Error> {
-    Ok(match kind {
-        Type::F16 => Some(decoder.f16()?.into()),
-        Type::F32 => Some(decoder.f32()?.into()),
-        Type::F64 => Some(decoder.f64()?),
-        Type::U8 | Type::U16 | Type::U32 | Type::U64 => Some(decoder.u64()? as f64),
-        _ => {
-            decoder.skip()?;
-            None
-        }
-    })
 }
 
 /// A moment as the detector writes it, `2026-11-01T00:00:00.000`, UTC.
