@@ -5,6 +5,8 @@ use kernels::types::{
     ScanShape,
 };
 
+use ssb::Pins;
+
 use super::check::{OpticsError, check_source};
 use super::missing::Missing;
 use super::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};
@@ -299,6 +301,15 @@ impl ResolvedOptics {
             measured.sampling,
             "semi-angle over the radius of the half-height edge",
         );
+    }
+
+    /// What of the bright field is pinned, or was measured: what is not is measured on the pattern.
+    pub fn pins(&self) -> Pins {
+        Pins {
+            centre: self.bf_centre.as_ref().map(|centre| centre.value.map(|px| px.0)),
+            radius: self.bf_radius.as_ref().map(|radius| radius.value),
+            sampling: self.detector_sampling.as_ref().map(|sampling| sampling.value),
+        }
     }
 
     /// The optics as the kernels take them, at a detector sampling (pinned or measured).

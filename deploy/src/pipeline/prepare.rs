@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
-use kernels::types::{Milliradians, Pixels};
+use kernels::types::Milliradians;
 use resident::{Budget, Resident};
-use ssb::{LiveSettings, Moments, Options, Pins};
+use ssb::{LiveSettings, Moments, Options};
 
 use super::Subject;
 use super::memory::{Needs, fewest_pixels};
 use crate::doctor::MemoryReport;
-use crate::optics::{Resolved, ResolvedOptics};
+use crate::optics::ResolvedOptics;
 use crate::report::{ResultFolder, older_results, prepare_folder};
 use crate::request::RunRequest;
 
@@ -71,16 +71,11 @@ impl Prepared {
     /// What the reconstruction is told.
     pub(super) fn live_settings(&self, request: &RunRequest) -> LiveSettings {
         let optics = &self.optics;
-        let pixels = |pinned: &Resolved<[Pixels; 2]>| pinned.value.map(|px| px.0);
         let sampling = optics.detector_sampling.as_ref().map(|pinned| pinned.value);
         LiveSettings {
             // A sampling that is not pinned is measured: the one given here is not used then.
             optics: optics.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])),
-            pins: Pins {
-                centre: optics.bf_centre.as_ref().map(pixels),
-                radius: optics.bf_radius.as_ref().map(|pinned| pinned.value),
-                sampling,
-            },
+            pins: optics.pins(),
             pixel_mask: self.pixel_mask.clone(),
             options: Options {
                 moments: if request.loss { Moments::Compute } else { Moments::Skip },

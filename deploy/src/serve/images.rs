@@ -5,8 +5,8 @@ use kernels::types::Pixels;
 use resident::{Missing, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use ssb::BrightField;
 use ssb::bright_field::{Pattern, bright_field};
-use ssb::{BrightField, Pins};
 
 use super::series::Series;
 use crate::optics::ResolvedOptics;
@@ -191,12 +191,7 @@ fn field(
         pixel_mask,
         marker_hits: Some(&hits),
     };
-    let pins = Pins {
-        centre: optics.bf_centre.as_ref().map(|centre| centre.value.map(|px| px.0)),
-        radius: optics.bf_radius.as_ref().map(|radius| radius.value),
-        sampling: optics.detector_sampling.as_ref().map(|sampling| sampling.value),
-    };
-    Ok(bright_field(&pattern, optics.semi_angle.value, &pins)?)
+    Ok(bright_field(&pattern, optics.semi_angle.value, &optics.pins())?)
 }
 
 /// The bytes of an image.
