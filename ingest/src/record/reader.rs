@@ -133,7 +133,10 @@ struct Open {
 
 /// What stands at an offset.
 enum Found {
+    /// A message.
     Sound(Head),
+    /// The mark of messages that were not saved.
+    Hole(Head, Hole),
     /// A sound head with a payload that is not: so many bytes in all.
     Payload(u64, &'static str),
     Nothing(&'static str),
@@ -247,19 +250,16 @@ fn step(open: &mut Open, report: &mut LogReport) -> std::io::Result<Option<(Head
         Found::Sound(head) => {
             let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
             open.at = at + bytes;
-            let mut count = 1;
-            let is_hole = head.kind == RecordKind::Hole;
-            if is_hole {
-                let payload = open.window.get(at + RECORD_HEAD_BYTES as u64, head.payload_bytes)?;
-                count = Hole::parse(&head, payload).map_or(0, |hole| report.hole(hole));
-            } else {
-                report.records += 1;
-                report.bytes += bytes;
-            }
-            let next = report.next_number.get_or_insert(head.number);
-            report.missing = report.missing.saturating_add(head.number.saturating_sub(*next));
-            *next = head.number.saturating_add(count).max(*next);
-            Ok((!is_hole).then_some((head, at)))
+            report.records += 1;
+            report.bytes += bytes;
+            report.count(head.number, 1);
+            Ok(Some((head, at)))
+        }
+        Found::Hole(head, hole) => {
+            open.at = at + RECORD_HEAD_BYTES as u64 + head.payload_bytes;
+            report.count(head.number, hole.count);
+            report.hole(hole);
+            Ok(None)
         }
         Found::Payload(bytes, why) => {
             open.at = at + bytes;
@@ -307,9 +307,15 @@ impl Open {
         if crc32fast::hash(payload) != head.payload_crc {
             return Ok(Found::Payload(bytes, "the checksum of a record's payload is wrong"));
         }
-        Ok(match split(head.num_parts, payload) {
-            Some(_) => Found::Sound(head),
-            None => Found::Payload(bytes, "the lengths of a record's parts do not add up"),
+        if split(head.num_parts, payload).is_none() {
+            return Ok(Found::Payload(bytes, "the lengths of a record's parts do not add up"));
+        }
+        if head.kind != RecordKind::Hole {
+            return Ok(Found::Sound(head));
+        }
+        Ok(match Hole::parse(&head, payload) {
+            Some(hole) => Found::Hole(head, hole),
+            None => Found::Payload(bytes, "the mark of messages that were not saved is not as long as one is"),
         })
     }
 
@@ -372,6 +378,9 @@ impl RecordFinder {
             Found::Payload(_, why) | Found::Nothing(why) => {
                 Err(RecordError::Damaged { segment, offset, why })
             }
+            Found::Hole(..) => {
+                Err(RecordError::Damaged { segment, offset, why: "there is no message but the mark of a hole" })
+            }
         }
     }
 }
@@ -388,13 +397,18 @@ impl LogReport {
         }
     }
 
-    /// Notes a hole; returns the numbers it takes.
-    fn hole(&mut self, hole: Hole) -> u64 {
+    fn hole(&mut self, hole: Hole) {
         self.not_saved = self.not_saved.saturating_add(hole.count);
         if self.holes.len() < MOST_LISTED {
             self.holes.push(hole);
         }
-        hole.count
+    }
+
+    /// Goes on behind a record that takes `count` numbers from `first` on.
+    fn count(&mut self, first: u64, count: u64) {
+        let next = self.next_number.get_or_insert(first);
+        self.missing = self.missing.saturating_add(first.saturating_sub(*next));
+        *next = first.saturating_add(count).max(*next);
     }
 
     /// This report and that of the segments behind.

@@ -176,3 +176,20 @@ fn a_segment_without_its_header_is_read_and_reported() {
     let (held, report) = read(dir.path());
     assert_eq!((held, report.num_damages), (messages, 1));
 }
+
+/// A record whose kind was changed to that of a hole, its checksums made sound again, was passed over without a word: its
+/// payload is no hole's, and nothing was noted.
+#[test]
+fn the_mark_of_a_hole_that_is_none_is_reported() {
+    let (dir, file, messages, places) = log_of(4);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = places[2].offset as usize;
+    let head = format::Head::parse(bytes[at..at + 64].first_chunk().unwrap(), 0).unwrap();
+    let forged = format::Head { kind: RecordKind::Hole, ..head }.to_bytes();
+    bytes[at..at + 64].copy_from_slice(&forged);
+    std::fs::write(&file, &bytes).unwrap();
+    let (held, report) = read(dir.path());
+    assert_eq!((held.len(), report.num_damages, report.missing), (messages.len() - 1, 1, 1));
+    let damage = &report.damages[0];
+    assert_eq!((damage.offset, damage.bytes), (places[2].offset, places[2].bytes));
+}
