@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use ingest::filewriter::{Existing, FilewriterError, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, Kilovolts};
 
 pub use args::{RowCol, SimulateArgs, SpecimenName};
@@ -181,6 +182,7 @@ fn files(args: &SimulateArgs, settings: &Settings, bad: &BadPixels) -> Filewrite
         name: args.name.clone(),
         detector: args.detector_shape,
         count_type: args.count_type,
+        encoding: Encoding::Bslz4,
         images_per_file: args.images_per_file,
         existing: if args.force { Existing::Replace } else { Existing::Refuse },
         metadata: MasterMetadata {

@@ -13,6 +13,7 @@ use std::time::Instant;
 use h5py::H5py;
 use ingest::dectris::FileSet;
 use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape};
 
@@ -63,6 +64,7 @@ fn write(folder: &Path, images_per_file: u64, chunks: &[Vec<u8>]) -> PathBuf {
         name: format!("by_{images_per_file}"),
         detector: DETECTOR,
         count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
         images_per_file,
         existing: Existing::Refuse,
         metadata: MasterMetadata::default(),

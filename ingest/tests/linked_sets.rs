@@ -7,6 +7,7 @@ use std::process::Command;
 
 use ingest::dectris::FileSet;
 use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape, Kilovolts};
 
@@ -18,6 +19,7 @@ fn write_set(folder: &Path) {
         name: "a".to_owned(),
         detector: DETECTOR,
         count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
         images_per_file: 4,
         existing: Existing::Refuse,
         metadata: MasterMetadata { voltage: Kilovolts(200.0), ..MasterMetadata::default() },

@@ -11,6 +11,7 @@ use ingest::filewriter::Existing;
 use ingest::record::{
     ExportSettings, ExportSummary, LogReport, MissingFrames, SeriesInLog, export_series, list_series,
 };
+use kernels::bslz4_decode::Encoding;
 use kernels::types::{Kilovolts, ScanShape};
 
 use super::{Ending, say, tell};
@@ -44,8 +45,8 @@ pub struct ExportArgs {
     /// Accelerating voltage, where the stream does not say it.
     #[arg(long, value_name = "KV", value_parser = voltage)]
     pub voltage_kv: Option<f64>,
-    /// What stands for a frame that is missing between others.
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = Missing::Unreadable)]
+    /// What the set has for a frame that did not come.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Missing::Holes)]
     pub missing: Missing,
     /// Images of a data file.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -55,14 +56,14 @@ pub struct ExportArgs {
     pub overwrite: bool,
 }
 
-/// What stands for a missing frame.
+/// What the set has for a missing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Missing {
-    /// Bytes that no program decodes: sideband sees a gap, others an error.
-    Unreadable,
-    /// Counts of zero, as if they had been measured.
+    /// Nothing: sideband sees a gap, others read zeros; the set lists them.
+    Holes,
+    /// A frame of zeros, as if they had been measured.
     Zeros,
-    /// Nothing: the export is refused.
+    /// The export is refused.
     Refuse,
 }
 
@@ -93,7 +94,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         images_per_file: args.images_per_file,
         existing: if args.overwrite { Existing::Replace } else { Existing::Refuse },
         missing: match args.missing {
-            Missing::Unreadable => MissingFrames::Unreadable,
+            Missing::Holes => MissingFrames::Hole,
             Missing::Zeros => MissingFrames::Zeros,
             Missing::Refuse => MissingFrames::Refuse,
         },
@@ -190,14 +191,16 @@ fn tell_of_log(report: &LogReport) {
 fn tell_of_set(summary: &ExportSummary, args: &ExportArgs) {
     let missing: u64 = summary.missing.iter().map(|range| range.end - range.start).sum();
     if missing > 0 {
-        let stand_in = match args.missing {
-            Missing::Zeros => "counts of zero stand for them",
-            _ => {
-                "programs other than sideband fail to read them; --missing zeros writes counts of zero instead"
-            }
+        let instead = match args.missing {
+            Missing::Zeros => "frames of zeros stand for them",
+            _ => "holes, which sideband takes as missing and others read as zeros; the set lists them",
         };
         let first = ranges(&summary.missing);
-        tell(&format!("warning: {missing} frames are missing between others ({first}): {stand_in}"));
+        tell(&format!("warning: {missing} frames are missing ({first}): {instead}"));
+    }
+    if summary.encoding != Encoding::Bslz4 {
+        let encoding = summary.encoding;
+        tell(&format!("note: the frames are not bitshuffled: the set holds them as they came, {encoding}"));
     }
     let images = summary.set.num_images;
     if let Some(expected) = summary.num_images.filter(|&expected| expected != images) {

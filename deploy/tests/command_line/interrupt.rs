@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape, Kilovolts};
 
@@ -25,6 +26,7 @@ fn long_acquisition() -> &'static Path {
             name: "long".to_owned(),
             detector: DETECTOR,
             count_type: CountType::U16,
+            encoding: Encoding::Bslz4,
             images_per_file: 10_000,
             existing: Existing::Refuse,
             metadata: MasterMetadata { voltage: Kilovolts(200.0), ..MasterMetadata::default() },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::bounded;
 use kernels::Cpu;
+use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountBuffer, FrameBatch, Kilovolts};
 
@@ -30,6 +31,7 @@ fn write(folder: &Path, name: &str, set: u16, frames: u64) {
         name: name.to_owned(),
         detector: DETECTOR,
         count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
         images_per_file: 10,
         existing: Existing::Refuse,
         metadata: MasterMetadata { voltage: Kilovolts(200.0), pixel_mask, ..MasterMetadata::default() },
@@ -166,6 +168,7 @@ fn a_data_file_of_another_shape_is_refused_and_named_wherever_it_stands() {
             name: "b".to_owned(),
             detector: DetectorShape { rows: 16, cols: 8 },
             count_type: CountType::U16,
+            encoding: Encoding::Bslz4,
             images_per_file: 10,
             existing: Existing::Refuse,
             metadata: MasterMetadata::default(),

@@ -6,9 +6,14 @@ use super::object::Metadata;
 /// Entries of a node, 2 K with K = 32: what a superblock of version 2 implies.
 const NODE_ENTRIES: usize = 64;
 
+/// The address that is none.
+const NOWHERE: u64 = u64::MAX;
+
 /// One chunk: one image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
+    /// Number of the image in its file, from 0.
+    pub(super) image: u64,
     /// First byte in the file.
     pub(super) address: u64,
     /// Stored bytes.
@@ -23,17 +28,20 @@ struct Entry {
     child: u64,
 }
 
-/// Writes the index of a dataset `[image][row][col]` with one chunk an image, images counted from 0 in the order
-/// given; returns the address of its root.
-pub(super) fn place_chunk_index(metadata: &mut Metadata, chunks: &[Chunk]) -> u64 {
+/// Writes the index of a dataset `[image][row][col]` with one chunk an image; returns the address of its root, which is
+/// undefined where there is no chunk at all. Chunks come in rising order of their images; those that are not named were
+/// never written (III.A.1: a key is the least offset below it, so that what lies between two keys is in no chunk).
+pub(super) fn place_chunk_index(metadata: &mut Metadata, chunks: &[Chunk], num_images: u64) -> u64 {
+    if chunks.is_empty() {
+        return NOWHERE;
+    }
     let mut entries: Vec<Entry> = chunks
         .iter()
-        .enumerate()
-        .map(|(image, chunk)| Entry { first_image: image as u64, bytes: chunk.bytes, child: chunk.address })
+        .map(|chunk| Entry { first_image: chunk.image, bytes: chunk.bytes, child: chunk.address })
         .collect();
     let mut level = 0;
     loop {
-        let parents = place_level(metadata, &entries, level, chunks.len() as u64);
+        let parents = place_level(metadata, &entries, level, num_images);
         match parents.as_slice() {
             [root] => return root.child,
             _ => entries = parents,
@@ -44,7 +52,6 @@ pub(super) fn place_chunk_index(metadata: &mut Metadata, chunks: &[Chunk]) -> u6
 
 /// Writes all nodes of one level side by side; returns the entries of the level above.
 fn place_level(metadata: &mut Metadata, entries: &[Entry], level: u8, num_images: u64) -> Vec<Entry> {
-    const NOWHERE: u64 = u64::MAX;
     let node_bytes = 24 + NODE_ENTRIES * 8 + (NODE_ENTRIES + 1) * KEY_BYTES;
     let first_node = metadata.next_address();
     let num_nodes = entries.len().div_ceil(NODE_ENTRIES);

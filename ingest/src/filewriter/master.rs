@@ -1,9 +1,46 @@
 //! The master file: what the detector was, how it counted, and links to the data files.
 
-use kernels::types::{CountType, DetectorShape, Kilovolts, Metres, electron_wavelength};
+use std::ops::Range;
 
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{Kilovolts, Metres, electron_wavelength};
+
+use super::FilewriterSettings;
 use super::object::Node;
 use super::value::Value;
+
+/// A table of numbers, row-major.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MasterTable {
+    /// Rows and columns.
+    pub shape: [usize; 2],
+    /// Rows x columns numbers.
+    pub numbers: Vec<f32>,
+}
+
+/// A value of the master that has no field of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MasterValue {
+    /// Written as u8, 0 or 1.
+    Flag(bool),
+    /// Written as u64.
+    Whole(u64),
+    /// Written as f64.
+    Number(f64),
+    /// Written as text of a fixed length.
+    Text(String),
+}
+
+impl From<&MasterValue> for Value {
+    fn from(value: &MasterValue) -> Self {
+        match value {
+            MasterValue::Flag(flag) => u8::from(*flag).into(),
+            MasterValue::Whole(number) => (*number).into(),
+            MasterValue::Number(number) => (*number).into(),
+            MasterValue::Text(text) => text.as_str().into(),
+        }
+    }
+}
 
 /// What the master file says of the detector and the acquisition. The default is an ARINA that was never asked.
 #[derive(Clone, Debug)]
@@ -44,6 +81,22 @@ pub struct MasterMetadata {
     pub pixel_size: Metres,
     /// `threshold_energy`.
     pub threshold: Kilovolts,
+    /// `flatfield`, `[det_row][det_col]`. Empty where it is not known: none is written then.
+    pub flat_field: Vec<f32>,
+    /// `flatfield_correction_applied`.
+    pub flat_field_applied: bool,
+    /// `countrate_correction_table`: observed and true rates.
+    pub countrate_table: MasterTable,
+    /// `countrate_correction_lookup_table`: the corrected count by the one that was counted.
+    pub countrate_lookup: Vec<u32>,
+    /// `countrate_correction_applied`.
+    pub countrate_applied: bool,
+    /// `virtual_pixel_correction_applied`.
+    pub virtual_pixels_applied: bool,
+    /// `detector_readout_time`, in seconds.
+    pub readout_time_secs: f64,
+    /// Members of `detectorSpecific` beyond those that are always there; one of a name that is there is left out.
+    pub more: Vec<(String, MasterValue)>,
 }
 
 impl Default for MasterMetadata {
@@ -67,16 +120,23 @@ impl Default for MasterMetadata {
             sensor_thickness: Metres(4.5e-4),
             pixel_size: Metres(1e-4),
             threshold: Kilovolts(75.0),
+            flat_field: Vec::new(),
+            flat_field_applied: false,
+            countrate_table: MasterTable::default(),
+            countrate_lookup: Vec::new(),
+            countrate_applied: false,
+            virtual_pixels_applied: false,
+            readout_time_secs: 0.0,
+            more: Vec::new(),
         }
     }
 }
 
 /// The root group of a master file: names and types of the detector's own `hdf5 nexus legacy nxmx` format.
 pub(super) fn master(
-    metadata: &MasterMetadata,
-    detector: DetectorShape,
-    count_type: CountType,
+    settings: &FilewriterSettings,
     num_images: u64,
+    missing: &[Range<u64>],
     data_files: &[String],
 ) -> Node {
     let links = data_files
@@ -84,16 +144,27 @@ pub(super) fn master(
         .enumerate()
         .map(|(index, file)| Node::external(&format!("data_{:06}", index + 1), file, "/entry/data/data"))
         .collect();
-    let entry = vec![
+    let mut entry = vec![
         Node::dataset("definition", "NXmx"),
         Node::group("data", "NXdata", links),
         Node::group(
             "instrument",
             "NXinstrument",
-            vec![beam(metadata), detector_group(metadata, detector, count_type, num_images)],
+            vec![beam(&settings.metadata), detector_group(settings, num_images)],
         ),
     ];
+    if !missing.is_empty() {
+        entry.push(missing_images(missing));
+    }
     Node::group("", "", vec![Node::group("entry", "NXentry", entry)]).with("default", "entry")
+}
+
+/// The group that says which images did not come: `missing_frames`, `[range][first, end]`, counted from 0, the end not
+/// among them.
+pub(super) fn missing_images(missing: &[Range<u64>]) -> Node {
+    let num_missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
+    let list = Node::dataset("missing_frames", Value::ranges(missing)).with("num_missing", num_missing);
+    Node::group("sideband", "NXcollection", vec![list])
 }
 
 fn beam(metadata: &MasterMetadata) -> Node {
@@ -105,15 +176,11 @@ fn beam(metadata: &MasterMetadata) -> Node {
     Node::group("beam", "NXbeam", members)
 }
 
-fn detector_group(
-    metadata: &MasterMetadata,
-    detector: DetectorShape,
-    count_type: CountType,
-    num_images: u64,
-) -> Node {
+fn detector_group(settings: &FilewriterSettings, num_images: u64) -> Node {
+    let metadata = &settings.metadata;
     let in_unit =
         |name, value: f64, unit: &'static str| Node::dataset(name, value as f32).with("units", unit);
-    let bits = count_type.bytes() as u32 * 8;
+    let bits = settings.count_type.bytes() as u32 * 8;
     let excluded = metadata.pixel_mask.iter().filter(|&&flags| flags != 0).count();
     let members = vec![
         in_unit("beam_center_x", metadata.beam_centre[1], "pixel"),
@@ -121,12 +188,12 @@ fn detector_group(
         Node::dataset("bit_depth_image", bits),
         Node::dataset("bit_depth_readout", bits.min(16)),
         in_unit("count_time", metadata.count_time_secs, "s"),
-        Node::dataset("countrate_correction_applied", 0_u8),
+        Node::dataset("countrate_correction_applied", u8::from(metadata.countrate_applied)),
         Node::dataset("description", metadata.description.as_str()),
         Node::dataset("detector_number", metadata.detector_number.as_str()),
-        in_unit("detector_readout_time", 0.0, "s"),
+        in_unit("detector_readout_time", metadata.readout_time_secs, "s"),
         Node::dataset("eiger_fw_version", metadata.firmware.as_str()),
-        Node::dataset("flatfield_correction_applied", 0_u8),
+        Node::dataset("flatfield_correction_applied", u8::from(metadata.flat_field_applied)),
         in_unit("frame_time", metadata.frame_time_secs, "s"),
         Node::dataset("number_of_excluded_pixels", u32::try_from(excluded).unwrap_or(u32::MAX)),
         Node::dataset("pixel_mask_applied", u8::from(metadata.pixel_mask_applied)),
@@ -134,21 +201,27 @@ fn detector_group(
         Node::dataset("sensor_material", metadata.sensor_material.as_str()),
         in_unit("sensor_thickness", metadata.sensor_thickness.0, "m"),
         in_unit("threshold_energy", metadata.threshold.volts(), "eV"),
-        Node::dataset("virtual_pixel_correction_applied", 0_u8),
+        Node::dataset("virtual_pixel_correction_applied", u8::from(metadata.virtual_pixels_applied)),
         in_unit("x_pixel_size", metadata.pixel_size.0, "m"),
         in_unit("y_pixel_size", metadata.pixel_size.0, "m"),
-        detector_specific(metadata, detector, num_images),
+        detector_specific(settings, num_images),
     ];
     Node::group("detector", "NXdetector", members)
 }
 
-fn detector_specific(metadata: &MasterMetadata, detector: DetectorShape, num_images: u64) -> Node {
+fn detector_specific(settings: &FilewriterSettings, num_images: u64) -> Node {
+    let FilewriterSettings { metadata, detector, .. } = settings;
+    let compression = match settings.encoding {
+        Encoding::Bslz4 => "bslz4",
+        Encoding::Lz4Framed | Encoding::Lz4Block => "lz4",
+        Encoding::Raw => "none",
+    };
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let no_mask = vec![0; detector.pixels()];
     let mask = if metadata.pixel_mask.is_empty() { &no_mask } else { &metadata.pixel_mask };
-    let members = vec![
+    let mut members = vec![
         Node::dataset("auto_summation", 0_u8),
-        Node::dataset("compression", "bslz4"),
+        Node::dataset("compression", compression),
         Node::dataset("data_collection_date", metadata.date.as_str()),
         Node::dataset("incident_energy", metadata.voltage.volts() as f32),
         Node::dataset("nframes_sum", 1_u32),
@@ -161,5 +234,23 @@ fn detector_specific(metadata: &MasterMetadata, detector: DetectorShape, num_ima
         Node::dataset("x_pixels_in_detector", small(detector.cols as u64)),
         Node::dataset("y_pixels_in_detector", small(detector.rows as u64)),
     ];
+    if !metadata.flat_field.is_empty() {
+        let dims = [detector.rows as u64, detector.cols as u64];
+        members.push(Node::dataset("flatfield", Value::floats(&metadata.flat_field, &dims)));
+    }
+    let MasterTable { shape, numbers } = &metadata.countrate_table;
+    if !numbers.is_empty() && shape[0].checked_mul(shape[1]) == Some(numbers.len()) {
+        let dims = shape.map(|extent| extent as u64);
+        members.push(Node::dataset("countrate_correction_table", Value::floats(numbers, &dims)));
+    }
+    if !metadata.countrate_lookup.is_empty() {
+        let lookup = Value::row(&metadata.countrate_lookup);
+        members.push(Node::dataset("countrate_correction_lookup_table", lookup));
+    }
+    for (name, value) in &metadata.more {
+        if members.iter().all(|member| member.name() != name) {
+            members.push(Node::dataset(name, value));
+        }
+    }
     Node::group("detectorSpecific", "NXcollection", members)
 }

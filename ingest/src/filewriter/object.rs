@@ -1,9 +1,12 @@
 //! Groups and datasets as HDF5 objects: version 2 object headers with link messages, inside a superblock of version 2
 //! (HDF5 file format specification 3.0, II.A "Superblock", IV.A.1.b "Version 2 object header"). HDF5 1.8 and later read it.
 
+use kernels::bslz4_decode::Encoding;
+
 use super::error::FilewriterError;
 use super::value::{Element, Value, dataspace};
 use crate::hdf5::checksum::lookup3;
+use crate::hdf5::filter_id;
 
 /// Bytes of the superblock, the first of every file.
 pub(super) const SUPERBLOCK_BYTES: usize = 48;
@@ -70,13 +73,15 @@ enum Kind {
     External { file: String, path: String },
 }
 
-/// A dataset `[image][row][col]`, one bitshuffle/LZ4 chunk an image, extensible along the first axis.
+/// A dataset `[image][row][col]`, one chunk an image, extensible along the first axis.
 #[derive(Debug)]
 pub(super) struct ChunkedImages {
     /// Images, rows, cols.
     pub(super) dims: [u64; 3],
     /// Bytes of a count.
     pub(super) count_bytes: u8,
+    /// How the chunks are compressed.
+    pub(super) encoding: Encoding,
     /// Address of the chunk index.
     pub(super) index: u64,
 }
@@ -102,6 +107,11 @@ impl Node {
     pub(super) fn external(name: &str, file: &str, path: &str) -> Self {
         let kind = Kind::External { file: file.to_owned(), path: path.to_owned() };
         Self { name: name.to_owned(), attributes: Vec::new(), kind }
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The same object with one more attribute.
@@ -171,8 +181,6 @@ impl Node {
 
 impl ChunkedImages {
     fn messages(&self, header: &mut Header) -> Result<(), FilewriterError> {
-        const BITSHUFFLE: u16 = 32008;
-        const FILTER_NAME: &[u8] = b"bitshuffle; see https://github.com/kiyo-masui/bitshuffle\0";
         let mut layout = vec![3, 2, 4]; // version, chunked, axes including the bytes of an element
         layout.extend(self.index.to_le_bytes());
         layout.extend(1_u32.to_le_bytes());
@@ -180,22 +188,36 @@ impl ChunkedImages {
         layout.extend((self.dims[2] as u32).to_le_bytes());
         layout.extend(u32::from(self.count_bytes).to_le_bytes());
 
-        let mut filters = vec![2, 1]; // version, one filter
-        filters.extend(BITSHUFFLE.to_le_bytes());
-        filters.extend((FILTER_NAME.len() as u16).to_le_bytes());
-        filters.extend(0_u16.to_le_bytes()); // mandatory
-        filters.extend(5_u16.to_le_bytes());
-        filters.extend(FILTER_NAME);
-        for value in [0, 3, u32::from(self.count_bytes), 0, 2] {
-            filters.extend(value.to_le_bytes()); // bitshuffle 0.3, bytes of an element, default block, LZ4
-        }
-
         header.push(DATASPACE, &dataspace(&self.dims, true))?;
         header.push(DATATYPE, &Element::Unsigned(self.count_bytes).datatype())?;
         header.push(FILL_VALUE, &[2, 3, 2, 1, 0, 0, 0, 0])?; // version, incremental, if set, default value
         header.push(LAYOUT, &layout)?;
-        header.push(FILTERS, &filters)
+        match self.encoding {
+            // bitshuffle 0.3, bytes of an element, default block, LZ4
+            Encoding::Bslz4 => header.push(
+                FILTERS,
+                &filter(
+                    filter_id::BITSHUFFLE,
+                    b"bitshuffle; see https://github.com/kiyo-masui/bitshuffle\0",
+                    &[0, 3, u32::from(self.count_bytes), 0, 2],
+                ),
+            ),
+            Encoding::Lz4Framed => header.push(FILTERS, &filter(filter_id::LZ4, b"HDF5 lz4 filter\0", &[])),
+            Encoding::Raw | Encoding::Lz4Block => Ok(()),
+        }
     }
+}
+
+/// A filter pipeline message, version 2, of one filter that chunks cannot do without; the name ends with a null byte.
+fn filter(id: u16, name: &[u8], values: &[u32]) -> Vec<u8> {
+    let mut message = vec![2, 1]; // version, one filter
+    message.extend(id.to_le_bytes());
+    message.extend((name.len() as u16).to_le_bytes());
+    message.extend(0_u16.to_le_bytes()); // mandatory
+    message.extend((values.len() as u16).to_le_bytes());
+    message.extend(name);
+    message.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    message
 }
 
 /// An attribute message, version 3.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 
 use super::{Existing, FilewriterError, FilewriterSet, FilewriterSettings, MasterMetadata};
@@ -14,7 +15,15 @@ fn settings(detector: DetectorShape, count_type: CountType, images_per_file: u64
         ..MasterMetadata::default()
     };
     let name = "set".to_owned();
-    FilewriterSettings { name, detector, count_type, images_per_file, existing: Existing::Refuse, metadata }
+    FilewriterSettings {
+        name,
+        detector,
+        count_type,
+        encoding: Encoding::Bslz4,
+        images_per_file,
+        existing: Existing::Refuse,
+        metadata,
+    }
 }
 
 /// The count that image `image` (from 0) has at `pixel`.

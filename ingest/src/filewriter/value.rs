@@ -1,6 +1,8 @@
 //! Values of datasets and attributes: datatype, dataspace and bytes, as HDF5 messages
 //! (HDF5 file format specification 3.0, IV.A.2.b "Dataspace", IV.A.2.d "Datatype").
 
+use std::ops::Range;
+
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Element {
@@ -80,6 +82,25 @@ impl Value {
     pub(super) fn image(pixels: &[u32], rows: usize, cols: usize) -> Self {
         let bytes = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
         Self { element: Element::Unsigned(4), dims: vec![rows as u64, cols as u64], bytes }
+    }
+
+    /// An array of single precision, row-major; as many numbers as the extents say.
+    pub(super) fn floats(numbers: &[f32], dims: &[u64]) -> Self {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        Self { element: Element::F32, dims: dims.to_vec(), bytes }
+    }
+
+    /// Numbers in a row.
+    pub(super) fn row(numbers: &[u32]) -> Self {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        Self { element: Element::Unsigned(4), dims: vec![numbers.len() as u64], bytes }
+    }
+
+    /// Ranges, `[range][first, end]`, as u64.
+    pub(super) fn ranges(ranges: &[Range<u64>]) -> Self {
+        let bytes =
+            ranges.iter().flat_map(|range| [range.start, range.end]).flat_map(u64::to_le_bytes).collect();
+        Self { element: Element::Unsigned(8), dims: vec![ranges.len() as u64, 2], bytes }
     }
 }
 

@@ -1,36 +1,37 @@
 //! A series of a log as the set of files that the detector's filewriter would have written.
 //!
 //! In: a log and a series. Out: a master and data files whose chunks are the frames of the stream, byte for byte, and a
-//! side-car with the scan where its shape is given. The frames are read twice: once to know which there are, once to copy
+//! side-car with the scan where its shape is given, and with what is missing. The frames are read twice: once to know which there are, once to copy
 //! them in the order of their numbers.
 
+mod chunk;
 mod metadata;
-mod side_car;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kernels::bslz4_decode::Encoding;
-use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape, Kilovolts, ScanShape};
 
 use super::error::RecordError;
 use super::reader::{LogReader, LogReport, Place, RecordFinder};
-use crate::filewriter::{Existing, FilewriterSet, FilewriterSettings, FilewriterSummary, MasterMetadata};
+use crate::filewriter::{
+    Existing, FilewriterSet, FilewriterSettings, FilewriterSummary, MasterMetadata, write_side_car,
+};
 use crate::stream::message::{Channel, Message};
 use crate::stream::series::OwnedKey;
 
-/// Missing frames that are stood in for, at most: this many and sixteen for each that is there. A number far off is a
-/// fault of its message, not of the acquisition.
+/// Missing frames that a set has places for, at most: this many and sixteen for each that is there. A number far off is a
+/// fault of its message, not of the acquisition, and a series may be armed for thousands of millions.
 const MOST_MISSING: u64 = 1 << 16;
 
-/// What stands in a set for a frame that did not come while later ones did. A dataset has no hole of its own.
+/// What a set has for a frame that did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingFrames {
     /// Nothing is written.
     Refuse,
-    /// A chunk of a header alone, which no program can decode: a hole for those that know holes, an error for others.
-    Unreadable,
+    /// A chunk that was never written: readers find zeros, sideband a gap, and the set lists them.
+    Hole,
     /// Counts of zero, which nothing tells from counts of zero that were measured.
     Zeros,
 }
@@ -55,14 +56,14 @@ pub struct ExportSettings {
 }
 
 impl ExportSettings {
-    /// A new set of this name, 1000 images a file, missing frames unreadable.
+    /// A new set of this name, 1000 images a file, missing frames as holes.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             channel: None,
             images_per_file: 1000,
             existing: Existing::Refuse,
-            missing: MissingFrames::Unreadable,
+            missing: MissingFrames::Hole,
             scan: None,
             voltage: None,
         }
@@ -74,17 +75,19 @@ impl ExportSettings {
 pub struct ExportSummary {
     /// The files of the set.
     pub set: FilewriterSummary,
-    /// The side-car with the scan.
+    /// The side-car with the scan and what is missing.
     pub side_car: Option<PathBuf>,
     /// Frames of the series in the set.
     pub frames: u64,
-    /// Frames that others stand for.
+    /// How the frames are compressed in the set.
+    pub encoding: Encoding,
+    /// Frames that did not come.
     pub missing: Vec<Range<u64>>,
-    /// Images that the start announced; the set ends with the last that came.
+    /// Images that the start announced; the set ends with the last that came where far more were announced than came.
     pub num_images: Option<u64>,
     /// Images that were there already; the first is taken.
     pub doubled: u64,
-    /// Images of another shape or type than the first, without the channel, beyond the last announced, or whose bytes
+    /// Images of another shape, type or compression than the first, without the channel, beyond the last announced, or whose bytes
     /// announce another length: not in the set.
     pub unfit: u64,
     /// What was found in the log.
@@ -97,6 +100,7 @@ struct Kind {
     channel: String,
     detector: DetectorShape,
     count_type: CountType,
+    encoding: Encoding,
 }
 
 /// What is known of the series after the first reading.
@@ -115,8 +119,7 @@ struct Found {
 /// Writes a series of a log as a set of files into `out`.
 ///
 /// # Errors
-/// [`RecordError::Series`]: the log has no frame of it, the frames are not bitshuffled and LZ4-compressed, or frames are
-/// missing and may not be; [`RecordError::Filewriter`], such as a set that is there already; `Io`, `Damaged`: the log cannot
+/// [`RecordError::Series`]: the log has no frame of it, or frames are missing and may not be; [`RecordError::Filewriter`], such as a set that is there already; `Io`, `Damaged`: the log cannot
 /// be read, or changed meanwhile. A set that fails leaves nothing behind; the side-car comes after it.
 pub fn export_series(
     folder: &Path,
@@ -133,31 +136,34 @@ pub fn export_series(
     let came = found.frames.len();
     found.frames.dedup_by_key(|&mut (number, _)| number);
     let doubled = (came - found.frames.len()) as u64;
-    let missing = missing(&found.frames);
-    let num_missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
-    if num_missing > 0 && settings.missing == MissingFrames::Refuse {
-        return Err(refused(format!("{num_missing} frames are missing, the first is {}", missing[0].start)));
-    }
+    let came_end = found.frames.last().map_or(0, |&(last, _)| last.saturating_add(1));
     let most = MOST_MISSING + 16 * found.frames.len() as u64;
-    if num_missing > most {
-        return Err(refused(format!("{num_missing} frames are missing, expected at most {most}")));
+    let between = came_end - found.frames.len() as u64;
+    if between > most {
+        return Err(refused(format!("{between} frames are missing, expected at most {most}")));
     }
-    let side_car = side_car::path(out, &settings.name);
-    if settings.existing == Existing::Refuse && settings.scan.is_some() && side_car.exists() {
+    let announced = found.num_images.unwrap_or(0);
+    let num_images = if announced.saturating_sub(found.frames.len() as u64) <= most { announced } else { 0 };
+    let num_images = num_images.max(came_end);
+    let missing = missing(&found.frames, num_images);
+    let num_missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
+    if let (Some(first), MissingFrames::Refuse) = (missing.first(), settings.missing) {
+        return Err(refused(format!("{num_missing} frames are missing, the first is {}", first.start)));
+    }
+    let side_car = out.join(format!("{}_em_metadata.h5", settings.name));
+    let needs_side_car = settings.scan.is_some() || num_missing > 0;
+    if settings.existing == Existing::Refuse && needs_side_car && side_car.exists() {
         return Err(crate::filewriter::FilewriterError::Exists { path: side_car }.into());
     }
-    let set = copy(folder, key, out, settings, &found, &kind)?;
-    let side_car = match settings.scan {
-        Some(scan) => {
-            side_car::write(&side_car, scan)?;
-            Some(side_car)
-        }
-        None => None,
-    };
+    let set = copy(folder, key, out, settings, &found, &kind, num_images)?;
+    if needs_side_car {
+        write_side_car(&side_car, settings.scan, &missing)?;
+    }
     Ok(ExportSummary {
         set,
-        side_car,
+        side_car: needs_side_car.then_some(side_car),
         frames: found.frames.len() as u64,
+        encoding: chunk::stored(kind.encoding),
         missing,
         num_images: found.num_images,
         doubled,
@@ -166,8 +172,8 @@ pub fn export_series(
     })
 }
 
-/// Numbers between the first possible and the last that came which did not come. Sorted by number.
-fn missing(frames: &[(u64, Place)]) -> Vec<Range<u64>> {
+/// Which of so many frames did not come. Those that did are sorted by number.
+fn missing(frames: &[(u64, Place)], num_images: u64) -> Vec<Range<u64>> {
     let mut due = 0;
     let mut missing = Vec::new();
     for &(number, _) in frames {
@@ -175,6 +181,9 @@ fn missing(frames: &[(u64, Place)]) -> Vec<Range<u64>> {
             missing.push(due..number);
         }
         due = number.saturating_add(1);
+    }
+    if due < num_images {
+        missing.push(due..num_images);
     }
     missing
 }
@@ -215,19 +224,14 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
                     found.unfit += 1;
                     continue;
                 };
-                if channel.packed.encoding != Encoding::Bslz4 {
-                    let why = format!(
-                        "got {} frames, expected bitshuffled LZ4: files hold the bytes of the stream",
-                        channel.packed.encoding
-                    );
-                    return Err(RecordError::Series { series: key.id, why });
-                }
-                let kind = found.kind.get_or_insert_with(|| Kind {
+                let own = Kind {
                     channel: channel.name.to_owned(),
                     detector: channel.detector,
                     count_type: channel.count_type,
-                });
-                if is_fit(channel, kind) {
+                    encoding: channel.packed.encoding,
+                };
+                if is_fit(channel, found.kind.as_ref().unwrap_or(&own)) {
+                    found.kind.get_or_insert(own);
                     found.frames.push((image.number, record.place));
                 } else {
                     found.unfit += 1;
@@ -249,11 +253,9 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
 
 /// Whether a frame is one of the set, and its bytes announce as many counts as it has.
 fn is_fit(channel: &Channel<'_>, kind: &Kind) -> bool {
-    let total = (kind.detector.pixels() * kind.count_type.bytes()) as u64;
-    let announced = channel.packed.bytes.first_chunk().map(|total| u64::from_be_bytes(*total));
-    (channel.detector, channel.count_type) == (kind.detector, kind.count_type)
-        && channel.packed.bytes.len() >= 12
-        && announced == Some(total)
+    (channel.detector, channel.count_type, channel.packed.encoding)
+        == (kind.detector, kind.count_type, kind.encoding)
+        && chunk::is_whole(channel.packed, kind.detector.pixels() * kind.count_type.bytes())
 }
 
 /// The second reading: the frames in order.
@@ -264,6 +266,7 @@ fn copy(
     settings: &ExportSettings,
     found: &Found,
     kind: &Kind,
+    num_images: u64,
 ) -> Result<FilewriterSummary, RecordError> {
     let mut metadata = found.metadata.clone();
     let largest = kind.count_type.marker();
@@ -271,7 +274,9 @@ fn copy(
     if metadata.pixel_mask.len() != kind.detector.pixels() {
         metadata.pixel_mask = Vec::new();
     }
-    let num_images = found.frames.last().map_or(0, |&(last, _)| last.saturating_add(1));
+    if metadata.flat_field.len() != kind.detector.pixels() {
+        metadata.flat_field = Vec::new();
+    }
     if !num_images.is_multiple_of(metadata.images_per_trigger.max(1)) {
         // a series that ended within a trigger: no number of whole triggers says how many images there are
         metadata.images_per_trigger = 1;
@@ -282,17 +287,22 @@ fn copy(
             name: settings.name.clone(),
             detector: kind.detector,
             count_type: kind.count_type,
+            encoding: chunk::stored(kind.encoding),
             images_per_file: settings.images_per_file,
             existing: settings.existing,
             metadata,
         },
     )?;
-    let stand_in = stand_in(kind, settings.missing);
+    let frame_bytes = kind.detector.pixels() * kind.count_type.bytes();
+    let zeros = (settings.missing == MissingFrames::Zeros)
+        .then(|| chunk::of_zeros(kind.encoding, kind.count_type, frame_bytes));
+    let leave_out = |set: &mut FilewriterSet, end: u64| match &zeros {
+        None => set.skip(end - set.num_images()),
+        Some(zeros) => (set.num_images()..end).try_for_each(|_| set.append_chunk(zeros)),
+    };
     let mut finder = RecordFinder::new(folder);
     for &(number, place) in &found.frames {
-        while set.num_images() < number {
-            set.append_chunk(&stand_in)?;
-        }
+        leave_out(&mut set, number)?;
         let record = finder.read(place)?;
         let changed = || RecordError::Series {
             series: key.id,
@@ -300,23 +310,9 @@ fn copy(
         };
         let Ok(Message::Image(image)) = record.message() else { return Err(changed()) };
         let channel = chosen(image.channels(), Some(&kind.channel)).filter(|_| image.number == number);
-        set.append_chunk(channel.ok_or_else(changed)?.packed.bytes)?;
+        let packed = channel.ok_or_else(changed)?.packed;
+        set.append_chunk(&chunk::of(packed, kind.count_type, frame_bytes).ok_or_else(changed)?)?;
     }
+    leave_out(&mut set, num_images)?;
     Ok(set.finish()?)
-}
-
-/// The chunk that stands for a missing frame.
-fn stand_in(kind: &Kind, missing: MissingFrames) -> Vec<u8> {
-    let pixels = kind.detector.pixels();
-    let mut chunk = Vec::new();
-    match (missing, kind.count_type) {
-        (MissingFrames::Zeros, CountType::U8) => encode_bslz4(&vec![0_u8; pixels], &mut chunk),
-        (MissingFrames::Zeros, CountType::U16) => encode_bslz4(&vec![0_u16; pixels], &mut chunk),
-        (MissingFrames::Zeros, CountType::U32) => encode_bslz4(&vec![0_u32; pixels], &mut chunk),
-        _ => {
-            chunk.extend(((pixels * kind.count_type.bytes()) as u64).to_be_bytes());
-            chunk.extend(8192_u32.to_be_bytes());
-        }
-    }
-    chunk
 }

@@ -315,7 +315,9 @@ impl Open {
         }
         Ok(match Hole::parse(&head, payload) {
             Some(hole) => Found::Hole(head, hole),
-            None => Found::Payload(bytes, "the mark of messages that were not saved is not as long as one is"),
+            None => {
+                Found::Payload(bytes, "the mark of messages that were not saved is not as long as one is")
+            }
         })
     }
 
@@ -378,9 +380,11 @@ impl RecordFinder {
             Found::Payload(_, why) | Found::Nothing(why) => {
                 Err(RecordError::Damaged { segment, offset, why })
             }
-            Found::Hole(..) => {
-                Err(RecordError::Damaged { segment, offset, why: "there is no message but the mark of a hole" })
-            }
+            Found::Hole(..) => Err(RecordError::Damaged {
+                segment,
+                offset,
+                why: "there is no message but the mark of a hole",
+            }),
         }
     }
 }

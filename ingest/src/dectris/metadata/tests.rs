@@ -1,3 +1,4 @@
+use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape};
 
@@ -14,6 +15,7 @@ fn read_changed(change: impl Fn(&mut [u8], usize)) -> Metadata {
         name: "a".to_owned(),
         detector: DetectorShape { rows: 6, cols: 18 },
         count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
         images_per_file: 10,
         existing: Existing::Refuse,
         metadata: MasterMetadata { pixel_mask: vec![1; 6 * 18], ..MasterMetadata::default() },

@@ -126,6 +126,7 @@ fn a_master_that_announces_fewer_frames_than_the_files_hold_is_named() {
         name: "a".to_owned(),
         detector: DETECTOR,
         count_type: CountType::U16,
+        encoding: Encoding::Bslz4,
         images_per_file: 10,
         existing: Existing::Refuse,
         // 15 images in triggers of 8: one whole trigger is announced.

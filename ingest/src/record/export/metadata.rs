@@ -1,14 +1,16 @@
 //! What a master says, from the start of the series. What the stream did not say is 0 or `unknown`, never a guess.
 
+mod cbor;
+mod json;
+
 use kernels::bslz4_decode::decode_frame;
 use kernels::types::{Kilovolts, Metres};
-use minicbor::data::Type;
-use minicbor::decode::{Decoder, Error};
 
-use crate::filewriter::MasterMetadata;
-use crate::stream::message::Start;
-use crate::stream::v2::number;
+use crate::filewriter::{MasterMetadata, MasterTable, MasterValue};
+use crate::stream::message::{Packed, Start};
 
+/// Members beyond those of every master, at most.
+const MOST_OTHERS: usize = 256;
 /// Pixels of the largest detector there is, and some.
 const MOST_PIXELS: usize = 1 << 26;
 
@@ -30,31 +32,39 @@ pub(super) fn unknown() -> MasterMetadata {
 
 /// What the filewriter wants to know and [`Start`] does not hold.
 #[derive(Default)]
-struct More {
+pub(super) struct More {
     threshold_ev: Option<f64>,
     sensor_material: Option<String>,
     sensor_thickness_m: Option<f64>,
     trigger_mode: Option<String>,
     firmware: Option<String>,
+    software: Option<String>,
     mask_applied: Option<bool>,
     images_per_trigger: Option<u64>,
+    flat_field: Vec<f32>,
+    flat_field_applied: bool,
+    countrate_table: MasterTable,
+    countrate_lookup: Vec<u32>,
+    countrate_applied: bool,
+    virtual_pixels_applied: bool,
+    readout_time_secs: Option<f64>,
+    others: Vec<(String, MasterValue)>,
 }
 
 /// What a start says; `parts` are those of its message.
 pub(super) fn of_start<'a>(
     start: &Start<'_>,
-    mut parts: impl Iterator<Item = &'a [u8]>,
+    parts: impl Iterator<Item = &'a [u8]>,
     channel: Option<&str>,
 ) -> MasterMetadata {
-    let more = match parts.next() {
-        Some(cbor @ [0xa0..=0xdb, ..]) => {
-            let mut more = More::default();
-            // what comes before something that is not understood counts
-            let _ = read_cbor(cbor, channel.or(start.channels.first().copied()), &mut more);
-            more
-        }
-        _ => parts.next().map(read_json).unwrap_or_default(),
+    let parts: Vec<&[u8]> = parts.collect();
+    let mut more = match parts.first() {
+        Some([0xa0..=0xdb, ..]) => cbor::read(parts[0], channel.or(start.channels.first().copied())),
+        _ => json::read(&parts),
     };
+    if let Some(appendix) = appendix(start) {
+        more.others.push(("header_appendix".to_owned(), MasterValue::Text(appendix)));
+    }
     let unknown = unknown();
     let positive = |value: Option<f64>| value.filter(|value| value.is_finite() && *value > 0.0);
     MasterMetadata {
@@ -76,6 +86,15 @@ pub(super) fn of_start<'a>(
         sensor_thickness: positive(more.sensor_thickness_m).map_or(unknown.sensor_thickness, Metres),
         pixel_size: start.pixel_size_m.map_or(unknown.pixel_size, |(_, col)| Metres(col)),
         threshold: positive(more.threshold_ev).map_or(unknown.threshold, |ev| Kilovolts(ev * 1e-3)),
+        software: more.software.unwrap_or(unknown.software),
+        flat_field: more.flat_field,
+        flat_field_applied: more.flat_field_applied,
+        countrate_table: more.countrate_table,
+        countrate_lookup: more.countrate_lookup,
+        countrate_applied: more.countrate_applied,
+        virtual_pixels_applied: more.virtual_pixels_applied,
+        readout_time_secs: positive(more.readout_time_secs).unwrap_or(0.0),
+        more: more.others,
         ..unknown
     }
 }
@@ -98,56 +117,36 @@ fn pixel_mask(start: &Start<'_>) -> Option<Vec<u32>> {
     }
 }
 
-/// The detector's configuration of stream v1.
-fn read_json(config: &[u8]) -> More {
-    let config: serde_json::Value = serde_json::from_slice(config).unwrap_or_default();
-    let number = |name: &str| config.get(name).and_then(serde_json::Value::as_f64);
-    let text = |name: &str| config.get(name).and_then(serde_json::Value::as_str).map(shortened);
-    let flag = |name: &str| {
-        let value = config.get(name)?;
-        value.as_bool().or(value.as_f64().map(|value| value != 0.0))
-    };
-    More {
-        threshold_ev: number("threshold_energy"),
-        sensor_material: text("sensor_material"),
-        sensor_thickness_m: number("sensor_thickness"),
-        trigger_mode: text("trigger_mode"),
-        firmware: text("eiger_fw_version"),
-        mask_applied: flag("pixel_mask_applied"),
-        images_per_trigger: config.get("nimages").and_then(serde_json::Value::as_u64),
+/// The appendix, where it is a text of reasonable length.
+fn appendix(start: &Start<'_>) -> Option<String> {
+    const LONGEST: usize = 1 << 20;
+    let bytes = start.appendix.filter(|bytes| bytes.len() <= LONGEST)?;
+    match start.series.unique_id {
+        // in stream v2 a value of CBOR
+        Some(_) => minicbor::decode::<&str>(bytes).ok().map(str::to_owned),
+        None => std::str::from_utf8(bytes).ok().map(str::to_owned),
     }
 }
 
-/// The start of stream v2.
-fn read_cbor(bytes: &[u8], channel: Option<&str>, more: &mut More) -> Result<(), Error> {
-    let mut decoder = Decoder::new(bytes);
-    if decoder.datatype()? == Type::Tag {
-        decoder.tag()?;
+/// Whether a key of a start can be the name of a dataset.
+fn is_name(key: &str) -> bool {
+    (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Numbers as single precision: `bytes` hold those of `shape`, packed.
+fn floats(packed: Packed<'_>, shape: [usize; 2]) -> Option<Vec<f32>> {
+    let bits = words(packed, shape[0].checked_mul(shape[1])?)?;
+    Some(bits.into_iter().map(f32::from_bits).collect())
+}
+
+/// So many words of four bytes, packed.
+fn words(packed: Packed<'_>, count: usize) -> Option<Vec<u32>> {
+    if count == 0 || count > MOST_PIXELS {
+        return None;
     }
-    let mut pairs = decoder.map()?;
-    loop {
-        match &mut pairs {
-            Some(0) => return Ok(()),
-            Some(left) => *left -= 1,
-            None if decoder.datatype()? == Type::Break => return Ok(()),
-            None => {}
-        }
-        match (decoder.str()?, decoder.datatype()?) {
-            ("sensor_material", Type::String) => more.sensor_material = Some(shortened(decoder.str()?)),
-            ("sensor_thickness", _) => more.sensor_thickness_m = number(&mut decoder)?,
-            ("pixel_mask_enabled", Type::Bool) => more.mask_applied = Some(decoder.bool()?),
-            ("threshold_energy", Type::Map) => {
-                for _ in 0..decoder.map()?.unwrap_or(0) {
-                    let name = decoder.str()?;
-                    let value = number(&mut decoder)?;
-                    if channel.is_none_or(|channel| channel == name) {
-                        more.threshold_ev = more.threshold_ev.or(value);
-                    }
-                }
-            }
-            _ => decoder.skip()?,
-        }
-    }
+    let mut words = vec![0_u32; count];
+    decode_frame(packed.encoding, packed.bytes, &mut words).ok()?;
+    Some(words)
 }
 
 /// A moment as the detector writes it, `2026-11-01T00:00:00.000`, UTC.
