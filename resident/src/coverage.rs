@@ -37,14 +37,6 @@ impl PositionSet {
         }
     }
 
-    /// Adds a position below `len`.
-    pub(crate) fn insert(&mut self, position: u64) {
-        debug_assert!(position < self.len);
-        if let Some(word) = self.words.get_mut((position / 64) as usize) {
-            *word |= 1 << (position % 64);
-        }
-    }
-
     /// Adds every position of a range below `len`.
     pub(crate) fn insert_range(&mut self, range: Range<u64>) {
         for (word, bits) in words_of(range) {
@@ -107,6 +99,21 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// The coverage of positions that are there or not, in order from 0.
+    pub(crate) fn of(there: impl IntoIterator<Item = bool>) -> Self {
+        let mut coverage = Self { asked: 0, missing: Vec::new() };
+        for is_there in there {
+            let position = coverage.asked;
+            coverage.asked += 1;
+            match coverage.missing.last_mut() {
+                _ if is_there => {}
+                Some(last) if last.end == position => last.end = position + 1,
+                _ => coverage.missing.push(position..position + 1),
+            }
+        }
+        coverage
+    }
+
     /// Number of scan positions asked for.
     pub fn asked(&self) -> u64 {
         self.asked
@@ -208,7 +215,7 @@ mod tests {
             let n = held.len() as u64;
             let mut set = PositionSet::empty(n);
             for (position, _) in held.iter().enumerate().filter(|(_, there)| **there) {
-                set.insert(position as u64);
+                set.insert_range(position as u64..position as u64 + 1);
             }
             let asked = from.min(n)..(from + len).min(n);
             let coverage = set.coverage_of_range(asked.clone());

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kernels::decode_counts::DecodeCountsError;
-use kernels::types::{CountType, DetectorShape};
+use kernels::types::{CountType, DetectorShape, ScanGeometry};
 
 /// Why an append or a query was refused. Nothing that is already held is touched by a refusal.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,14 @@ pub enum ResidentError {
         held_bytes: u64,
         /// The most that may be held.
         budget_bytes: u64,
+    },
+    /// A geometry that needs more frames than there are.
+    #[error("a scan of {geometry} needs {} frames, the series has {frames}", geometry.num_frames())]
+    TooFewFrames {
+        /// The geometry.
+        geometry: ScanGeometry,
+        /// Frames there is room for.
+        frames: u64,
     },
     /// No memory for what was asked.
     #[error("no memory for {what} of {positions} scan positions, {pixels} detector pixels ({bytes} bytes)")]

@@ -31,6 +31,7 @@
 //! | [`com`](Snapshot::com) and [`moments`](Snapshot::moments) with exclusion | the excluded pixels, or the others |
 //! | [`roi_sum`](Snapshot::roi_sum) | the blocks the region's edge runs through |
 //! | [`pixel_images`](Snapshot::pixel_images) | the groups of the pixels asked for |
+//! | [`over_scan`](Snapshot::over_scan): the same by place in the image | as above; what belongs to no position is decoded once |
 //! | [`region`](Snapshot::region), [`frame`](Snapshot::frame) | the groups of the crop, over the blocks touched |
 
 mod budget;
@@ -48,7 +49,7 @@ mod trigger;
 pub use budget::Budget;
 pub use coverage::{Answer, Coverage, Missing};
 pub use error::ResidentError;
-pub use query::{CentreOfMass, Moments, Roi};
+pub use query::{CentreOfMass, Moments, OverScan, Roi};
 pub use resident::{Arrival, Resident, RowArrival, Totals};
 pub use snapshot::Snapshot;
 pub use stage::{AppendStage, Event};

@@ -6,11 +6,15 @@
 
 mod images;
 mod moments;
+mod over_scan;
 mod patterns;
+mod set_aside;
 mod sums;
 
 pub use moments::{CentreOfMass, Moments};
+pub use over_scan::OverScan;
 pub use patterns::Roi;
+pub(crate) use set_aside::SetAside;
 
 use std::ops::Range;
 

@@ -4,19 +4,19 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use encoder::{Block, INTERVAL};
-use kernels::types::{CountType, DetectorShape, Gap, ScanShape};
+use kernels::types::{CountType, DetectorShape, Gap, ScanGeometry};
 
 use crate::budget::Budget;
 use crate::coverage::PositionSet;
 use crate::error::ResidentError;
-use crate::snapshot::{Snapshot, State};
+use crate::snapshot::{Snapshot, State, check_geometry};
 
 /// What an append or a gap settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Scan positions settled by it: each now has its frame, or never will. Empty when nothing new is settled.
+    /// Frames settled by it: each is there now, or never will be. Empty when nothing new is settled.
     pub positions: Range<u64>,
-    /// How many of them have a frame.
+    /// How many of them are there.
     pub covered: u64,
     /// Scan rows that became settled with it, ascending.
     pub rows: Vec<RowArrival>,
@@ -29,18 +29,18 @@ pub struct Arrival {
 pub struct RowArrival {
     /// The scan row.
     pub row: usize,
-    /// Positions of the row that have no frame; 0 for a whole row.
+    /// Frames of the row that are not there; 0 for a whole row.
     pub missing: u64,
 }
 
 /// Running totals over an acquisition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Scan positions that have a frame.
+    /// Frames that are there.
     pub frames: u64,
-    /// Scan positions of settled intervals that have none.
+    /// Frames of settled intervals that are not there.
     pub missing: u64,
-    /// Scan positions still to come.
+    /// Frames still to come.
     pub awaited: u64,
     /// Bytes of encoded blocks held.
     pub held_bytes: u64,
@@ -63,23 +63,42 @@ struct Writer {
     lost: PositionSet,
     /// By interval: its block is held, or nothing of it will come.
     settled: Vec<bool>,
-    /// By scan row: positions in intervals that are not settled.
-    awaited: Vec<u64>,
+    /// Frames in intervals that are not settled.
+    awaited: u64,
+    /// By scan row: its frames in intervals that are not settled.
+    awaited_of_row: Vec<u64>,
 }
 
 impl Resident {
-    /// An acquisition of which nothing has arrived.
+    /// An acquisition of which nothing has arrived, of as many frames as its scan needs. A shape alone is a plain scan.
     ///
     /// # Errors
-    /// [`ResidentError::TooLarge`] for 2^32 scan positions or pixels and more, or when there is no memory for the totals,
-    /// which lie outside the budget: 16 bytes a pixel and less than 16 bytes a scan position.
+    /// As [`Self::with_frames`].
     pub fn new(
-        scan: ScanShape,
+        geometry: impl Into<ScanGeometry>,
         detector: DetectorShape,
         count_type: CountType,
         budget: Budget,
     ) -> Result<Self, ResidentError> {
-        let (positions, pixels) = (scan.positions() as u64, detector.pixels() as u64);
+        let geometry = geometry.into();
+        Self::with_frames(geometry, geometry.num_frames(), detector, count_type, budget)
+    }
+
+    /// An acquisition of which nothing has arrived, of `positions` frames; what its scan does not need is kept too.
+    ///
+    /// # Errors
+    /// [`ResidentError::TooFewFrames`] for fewer than the geometry needs; [`ResidentError::TooLarge`] for 2^32 frames or
+    /// pixels and more, or when there is no memory for the totals, which lie outside the budget: 16 bytes a pixel and less
+    /// than 16 bytes a frame.
+    pub fn with_frames(
+        geometry: ScanGeometry,
+        positions: u64,
+        detector: DetectorShape,
+        count_type: CountType,
+        budget: Budget,
+    ) -> Result<Self, ResidentError> {
+        check_geometry(&geometry, positions)?;
+        let pixels = detector.pixels() as u64;
         let bytes = pixels.saturating_mul(16).saturating_add(positions.saturating_mul(16));
         let what = "the totals";
         let too_large = || ResidentError::TooLarge { what, positions, pixels, bytes };
@@ -94,7 +113,8 @@ impl Resident {
         };
         let intervals = positions.div_ceil(INTERVAL as u64) as usize;
         let state = State {
-            scan,
+            geometry,
+            num_frames: positions,
             detector,
             count_type,
             blocks: vec![None; intervals],
@@ -102,9 +122,16 @@ impl Resident {
             detector_total: Arc::new(filled(detector.pixels(), 0)?),
             marker_hits: Arc::new(filled(detector.pixels(), 0)?),
             totals: Totals { awaited: positions, ..Totals::default() },
+            set_aside: Arc::default(),
         };
-        let awaited = if positions == 0 { Vec::new() } else { filled(scan.rows, scan.cols as u64)? };
-        let writer = Writer { lost: PositionSet::empty(positions), settled: vec![false; intervals], awaited };
+        let row = geometry.frames_of_row(0);
+        let rows = if row.is_empty() { 0 } else { geometry.scan().rows };
+        let writer = Writer {
+            lost: PositionSet::empty(positions),
+            settled: vec![false; intervals],
+            awaited: positions,
+            awaited_of_row: filled(rows, row.end - row.start)?,
+        };
         Ok(Self { budget, published: Mutex::new(Arc::new(state)), writer: Mutex::new(writer) })
     }
 
@@ -174,7 +201,7 @@ impl Resident {
         intervals: Range<usize>,
         rows: Vec<RowArrival>,
     ) -> Arrival {
-        next.totals.awaited = writer.awaited.iter().sum();
+        next.totals.awaited = writer.awaited;
         next.totals.missing = next.positions() - next.totals.awaited - next.totals.frames;
         let positions = match intervals.end.checked_sub(1) {
             Some(last) => next.interval(intervals.start).start..next.interval(last).end,
@@ -190,22 +217,23 @@ impl Resident {
 }
 
 impl Writer {
-    /// Takes the positions of an interval off their rows; the rows that thereby have nothing more to come.
+    /// Takes the frames of an interval off their rows; the rows that thereby have nothing more to come.
     fn settle(&mut self, state: &State, index: usize) -> Vec<RowArrival> {
         let mut rows = Vec::new();
         match self.settled.get_mut(index) {
             Some(settled) if !*settled => *settled = true,
             _ => return rows,
         }
-        let (positions, cols) = (state.interval(index), state.scan.cols as u64);
-        for row in positions.start / cols..positions.end.div_ceil(cols) {
-            let span = row * cols..(row + 1) * cols;
-            let taken = positions.end.min(span.end) - positions.start.max(span.start);
-            if let Some(awaited) = self.awaited.get_mut(row as usize) {
+        let (frames, geometry) = (state.interval(index), &state.geometry);
+        self.awaited = self.awaited.saturating_sub(frames.end - frames.start);
+        for row in geometry.rows_of_frames(frames.clone()) {
+            let span = geometry.frames_of_row(row);
+            let taken = frames.end.min(span.end).saturating_sub(frames.start.max(span.start));
+            if let Some(awaited) = self.awaited_of_row.get_mut(row).filter(|_| taken > 0) {
                 *awaited = awaited.saturating_sub(taken);
                 if *awaited == 0 {
-                    let missing = cols - state.covered.count(span);
-                    rows.push(RowArrival { row: row as usize, missing });
+                    let missing = span.end - span.start - state.covered.count(span);
+                    rows.push(RowArrival { row, missing });
                 }
             }
         }

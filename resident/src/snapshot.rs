@@ -4,15 +4,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use encoder::{Block, INTERVAL};
-use kernels::types::{CountType, DetectorShape, ScanShape};
+use kernels::types::{CountType, DetectorShape, ScanGeometry, ScanShape};
 
 use crate::coverage::{Coverage, PositionSet};
 use crate::error::ResidentError;
+use crate::query::SetAside;
 use crate::resident::Totals;
 
 /// An acquisition as it stood at one moment: immutable, cheap to clone, usable from any thread.
 ///
-/// The queries are in [`crate::query`]. Scan positions are counted in raster order, detector pixels row-major.
+/// The queries are in [`crate::query`]. They are asked by frame: a position is the number of a frame, from 0, in the order
+/// of acquisition. Of a plain scan that is its place in the image, row by row; of any other, [`Snapshot::over_scan`]
+/// answers by place. Detector pixels are row-major.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) state: Arc<State>,
@@ -21,7 +24,9 @@ pub struct Snapshot {
 /// Everything a snapshot shares. The writer makes the next one from a copy; blocks and totals are shared pointers.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    pub(crate) scan: ScanShape,
+    pub(crate) geometry: ScanGeometry,
+    /// Frames that there is room for; at least those that the geometry needs.
+    pub(crate) num_frames: u64,
     pub(crate) detector: DetectorShape,
     pub(crate) count_type: CountType,
     /// By interval.
@@ -30,12 +35,14 @@ pub(crate) struct State {
     pub(crate) detector_total: Arc<Vec<u64>>,
     pub(crate) marker_hits: Arc<Vec<u64>>,
     pub(crate) totals: Totals,
+    /// What is known of the frames that belong to no position.
+    pub(crate) set_aside: Arc<SetAside>,
 }
 
 impl State {
-    /// Scan positions.
+    /// Frames, those that have not come among them.
     pub(crate) fn positions(&self) -> u64 {
-        self.scan.positions() as u64
+        self.num_frames
     }
 
     /// Scan positions of an interval; shorter at the end of the scan.
@@ -108,7 +115,22 @@ impl State {
 impl Snapshot {
     /// Shape of the scan.
     pub fn scan(&self) -> ScanShape {
-        self.state.scan
+        self.state.geometry.scan()
+    }
+
+    /// Which frames are which positions of the scan.
+    pub fn geometry(&self) -> ScanGeometry {
+        self.state.geometry
+    }
+
+    /// The same frames as the positions of another scan. Nothing is copied but pointers.
+    ///
+    /// # Errors
+    /// [`ResidentError::TooFewFrames`] when the geometry needs more frames than there is room for.
+    pub fn with_geometry(&self, geometry: ScanGeometry) -> Result<Self, ResidentError> {
+        check_geometry(&geometry, self.state.num_frames)?;
+        let state = State { geometry, set_aside: Arc::default(), ..State::clone(&self.state) };
+        Ok(Self { state: Arc::new(state) })
     }
 
     /// Shape of the detector.
@@ -121,16 +143,14 @@ impl Snapshot {
         self.state.count_type
     }
 
-    /// All scan positions: the range to ask for when everything is wanted.
+    /// All frames: the range to ask for when everything is wanted.
     pub fn positions(&self) -> Range<u64> {
         0..self.state.positions()
     }
 
-    /// The scan positions of a scan row.
+    /// The frames of a scan row's positions.
     pub fn row(&self, scan_row: usize) -> Range<u64> {
-        let cols = self.state.scan.cols as u64;
-        let first = (scan_row as u64).saturating_mul(cols);
-        first..first.saturating_add(cols)
+        self.state.geometry.frames_of_row(scan_row)
     }
 
     /// Frames, missing frames and bytes.
@@ -158,4 +178,15 @@ impl Snapshot {
         }
         Err(ResidentError::OutsideScan { got: positions.clone(), positions: self.state.positions() })
     }
+}
+
+/// Refuses a geometry that needs more frames than there are.
+///
+/// # Errors
+/// [`ResidentError::TooFewFrames`].
+pub(crate) fn check_geometry(geometry: &ScanGeometry, num_frames: u64) -> Result<(), ResidentError> {
+    if geometry.num_frames() <= num_frames {
+        return Ok(());
+    }
+    Err(ResidentError::TooFewFrames { geometry: *geometry, frames: num_frames })
 }

@@ -30,7 +30,7 @@ pub struct AppendStage {
 impl AppendStage {
     /// A stage that fills `resident`, in which nothing is held yet.
     pub fn new(resident: Arc<Resident>) -> Self {
-        let trigger = Trigger::new(resident.snapshot().scan());
+        let trigger = Trigger::new(resident.snapshot().geometry());
         Self { resident, trigger }
     }
 

@@ -3,5 +3,6 @@
 mod append;
 mod dense;
 mod direct;
+mod over_scan;
 mod random;
 mod stage;

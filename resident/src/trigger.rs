@@ -2,7 +2,7 @@
 //!
 //! Pure: arrivals in, signals out. [`crate::AppendStage`] drives it.
 
-use kernels::types::ScanShape;
+use kernels::types::ScanGeometry;
 
 use crate::resident::{Arrival, RowArrival};
 
@@ -16,9 +16,9 @@ pub enum Signal {
     Geometry,
     /// Nothing more will come for a scan row. Once for every row, ascending.
     RowComplete(RowArrival),
-    /// Nothing more will come at all. Exactly once, last.
+    /// Nothing more will come for the scan; frames that belong to no position may. Exactly once, last.
     Complete {
-        /// Scan positions that have no frame.
+        /// Frames of its positions that are not there.
         missing: u64,
     },
 }
@@ -26,9 +26,10 @@ pub enum Signal {
 /// Turns arrivals, in any order, into signals in order.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    scan: ScanShape,
+    /// Frames before the first that belongs to a position.
+    skip_frames: u64,
     geometry_sent: bool,
-    /// By scan row: missing positions, once it is settled.
+    /// By scan row: missing frames, once it is settled.
     settled: Vec<Option<u64>>,
     num_settled: usize,
     rows_sent: usize,
@@ -37,9 +38,11 @@ pub struct Trigger {
 
 impl Trigger {
     /// A trigger for a scan that has not started.
-    pub fn new(scan: ScanShape) -> Self {
+    pub fn new(geometry: impl Into<ScanGeometry>) -> Self {
+        let geometry = geometry.into();
+        let scan = geometry.scan();
         Self {
-            scan,
+            skip_frames: geometry.order().skip_frames,
             geometry_sent: false,
             settled: vec![None; if scan.cols == 0 { 0 } else { scan.rows }],
             num_settled: 0,
@@ -53,17 +56,17 @@ impl Trigger {
         for row in &arrival.rows {
             self.settle(row.row, row.missing);
         }
-        self.signals(arrival.totals.frames, arrival.totals.missing)
+        self.signals(arrival.totals.frames)
     }
 
     /// The input has ended: every row not yet signalled, then completion, unless it was signalled before.
     ///
-    /// `frames` have arrived; `missing` counts the missing positions of a row, whether they were lost or never came.
+    /// `frames` have arrived; `missing` counts the missing frames of a row, whether they were lost or never came.
     pub fn ended(&mut self, frames: u64, missing: impl Fn(usize) -> u64) -> Vec<Signal> {
         for row in self.rows_sent..self.settled.len() {
             self.settle(row, missing(row));
         }
-        self.signals(frames, (self.scan.positions() as u64).saturating_sub(frames))
+        self.signals(frames)
     }
 
     fn settle(&mut self, row: usize, missing: u64) {
@@ -74,13 +77,14 @@ impl Trigger {
     }
 
     /// Whatever is due by now and was not signalled before.
-    fn signals(&mut self, frames: u64, missing: u64) -> Vec<Signal> {
+    fn signals(&mut self, frames: u64) -> Vec<Signal> {
         let mut signals = Vec::new();
         if self.complete_sent {
             return signals;
         }
         let all = self.num_settled == self.settled.len();
-        if !self.geometry_sent && frames > 0 && (frames >= GEOMETRY_FRAMES || self.num_settled > 0 || all) {
+        let enough = GEOMETRY_FRAMES.saturating_add(self.skip_frames);
+        if !self.geometry_sent && frames > 0 && (frames >= enough || self.num_settled > 0 || all) {
             self.geometry_sent = true;
             signals.push(Signal::Geometry);
         }
@@ -92,6 +96,7 @@ impl Trigger {
         }
         if all {
             self.complete_sent = true;
+            let missing = self.settled.iter().flatten().sum();
             signals.push(Signal::Complete { missing });
         }
         signals
@@ -100,6 +105,8 @@ impl Trigger {
 
 #[cfg(test)]
 mod tests {
+    use kernels::types::ScanShape;
+
     use super::*;
     use crate::resident::Totals;
 

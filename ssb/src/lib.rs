@@ -46,6 +46,7 @@
 
 pub mod bright_field;
 mod error;
+mod gather;
 pub mod live;
 mod probe;
 pub mod reconstruct;

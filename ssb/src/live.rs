@@ -10,6 +10,7 @@ use resident::{Event, Missing, Signal, Snapshot};
 
 use crate::bright_field::{BrightField, Pattern, Pins, bright_field, candidates};
 use crate::error::SsbError;
+use crate::gather::{gather_counts, gather_covered};
 use crate::reconstruct::{Moments, Options, Reconstruction, SsbDevice, reconstruct};
 use crate::spectra::LiveSpectra;
 
@@ -17,8 +18,8 @@ use crate::spectra::LiveSpectra;
 /// is among them: the centre settles to 0.1 px and the radius to 0.6 % within 512 frames.
 const MARGIN: Pixels = Pixels(1.5);
 
-/// Scan positions whose pixel images are fetched together.
-const POSITIONS_AT_ONCE: usize = 2048;
+/// Frames whose pixel images are fetched together.
+const FRAMES_AT_ONCE: u64 = 2048;
 
 /// From the end of one preview to the next, at least.
 const PREVIEW_EVERY: Duration = Duration::from_millis(200);
@@ -77,6 +78,16 @@ pub struct LiveSsb<D: SsbDevice> {
     next_preview: Option<Instant>,
     counts: Vec<u32>,
     row_counts: Vec<u32>,
+    row_covered: Vec<bool>,
+}
+
+/// What the bright field is measured on.
+#[derive(Clone, Copy, Debug)]
+enum Over {
+    /// Every frame that is there: soon enough, and good enough to start with.
+    Frames,
+    /// The positions of the scan that are there.
+    Positions,
 }
 
 impl<D: SsbDevice> LiveSsb<D> {
@@ -90,6 +101,7 @@ impl<D: SsbDevice> LiveSsb<D> {
             next_preview: None,
             counts: Vec::new(),
             row_counts: Vec::new(),
+            row_covered: Vec::new(),
         }
     }
 
@@ -112,7 +124,8 @@ impl<D: SsbDevice> LiveSsb<D> {
                     Signal::Geometry => self.settle(&event.snapshot)?,
                     Signal::RowComplete(arrival) => {
                         rows.push(arrival.row);
-                        if rows.len() * event.snapshot.scan().cols >= POSITIONS_AT_ONCE {
+                        let frames = event.snapshot.row(arrival.row);
+                        if rows.len() as u64 * (frames.end - frames.start) >= FRAMES_AT_ONCE {
                             self.add_rows(&event.snapshot, &std::mem::take(&mut rows))?;
                         }
                     }
@@ -144,7 +157,7 @@ impl<D: SsbDevice> LiveSsb<D> {
         if rows == 0 || previews.is_full() || self.next_preview.is_some_and(|next| start < next) {
             return None;
         }
-        if let Ok(mut field) = self.measure(snapshot) {
+        if let Ok(mut field) = self.measure(snapshot, Over::Positions) {
             // a pixel that joined later has no spectra yet: the end has all
             field.pixels.retain(|pixel| spectra.pixels().binary_search(pixel).is_ok());
             let options = Options { moments: Moments::Skip, ..self.settings.options };
@@ -159,7 +172,7 @@ impl<D: SsbDevice> LiveSsb<D> {
 
     /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it.
     fn settle(&mut self, snapshot: &Snapshot) -> Result<(), SsbError> {
-        match self.measure(snapshot) {
+        match self.measure(snapshot, Over::Frames) {
             Ok(field) => self.start(snapshot, candidates(&field, &self.settings.pixel_mask, MARGIN)),
             // Too dark to tell yet: the end will.
             Err(SsbError::NoDisk { .. } | SsbError::TooFewPixels { .. }) => Ok(()),
@@ -167,14 +180,18 @@ impl<D: SsbDevice> LiveSsb<D> {
         }
     }
 
-    fn measure(&self, snapshot: &Snapshot) -> Result<BrightField, SsbError> {
+    fn measure(&self, snapshot: &Snapshot, over: Over) -> Result<BrightField, SsbError> {
         let source = |error: resident::ResidentError| SsbError::Source { row: 0, why: error.to_string() };
-        let totals = snapshot.detector_total(Missing::Report).map_err(source)?;
-        let hits = snapshot.marker_hits(Missing::Report).map_err(source)?;
+        let scan = snapshot.over_scan();
+        let (totals, hits) = match over {
+            Over::Frames => (snapshot.detector_total(Missing::Report), snapshot.marker_hits(Missing::Report)),
+            Over::Positions => (scan.detector_total(Missing::Report), scan.marker_hits(Missing::Report)),
+        };
+        let (totals, hits) = (totals.map_err(source)?, hits.map_err(source)?);
         let pattern = Pattern {
             detector: snapshot.detector(),
             totals: &totals.value,
-            frames: snapshot.totals().frames,
+            frames: totals.coverage.covered(),
             pixel_mask: &self.settings.pixel_mask,
             marker_hits: Some(&hits.value),
         };
@@ -197,8 +214,11 @@ impl<D: SsbDevice> LiveSsb<D> {
     fn add_rows(&mut self, snapshot: &Snapshot, rows: &[usize]) -> Result<(), SsbError> {
         let Some(spectra) = &mut self.spectra else { return Ok(()) };
         let started = Instant::now();
-        let cols = snapshot.scan().cols;
-        for run in rows.chunk_by(|this, next| this + 1 == *next) {
+        let geometry = snapshot.geometry();
+        let row = snapshot.row(0);
+        // neighbours are fetched with the fly-back between them
+        let are_close = geometry.order().flyback_frames <= (row.end - row.start) / 4;
+        for run in rows.chunk_by(|this, next| are_close && this + 1 == *next) {
             let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
             let source =
                 |error: resident::ResidentError| SsbError::Source { row: first, why: error.to_string() };
@@ -206,18 +226,21 @@ impl<D: SsbDevice> LiveSsb<D> {
             let coverage = snapshot
                 .pixel_images_into(spectra.pixels(), positions.clone(), Missing::Report, &mut self.counts)
                 .map_err(source)?;
-            let mut covered = vec![true; run.len() * cols];
+            let stride = (positions.end - positions.start) as usize;
+            let mut covered = vec![true; stride];
+            let within = |at: u64| (at.clamp(positions.start, positions.end) - positions.start) as usize;
             for gap in coverage.missing() {
-                let within = |at: u64| (at.clamp(positions.start, positions.end) - positions.start) as usize;
                 covered[within(gap.start)..within(gap.end)].fill(false);
             }
-            let stride = run.len() * cols;
-            for (at, &row) in run.iter().enumerate() {
+            for &row in run {
+                let frames = within(snapshot.row(row).start)..within(snapshot.row(row).end);
                 self.row_counts.clear();
                 for image in self.counts.chunks_exact(stride) {
-                    self.row_counts.extend_from_slice(&image[at * cols..(at + 1) * cols]);
+                    gather_counts(&geometry, row, &image[frames.clone()], &mut self.row_counts);
                 }
-                spectra.add_row(row, &self.row_counts, &covered[at * cols..(at + 1) * cols])?;
+                self.row_covered.clear();
+                gather_covered(&geometry, row, &covered[frames], &mut self.row_covered);
+                spectra.add_row(row, &self.row_counts, &self.row_covered)?;
             }
         }
         self.rows_time += started.elapsed();
@@ -226,7 +249,7 @@ impl<D: SsbDevice> LiveSsb<D> {
 
     /// The bright field over all frames, and the reconstruction with it.
     fn complete(&mut self, snapshot: &Snapshot) -> Result<LiveResult, SsbError> {
-        let field = self.measure(snapshot)?;
+        let field = self.measure(snapshot, Over::Positions)?;
         let is_known = |spectra: &LiveSpectra<D>| {
             field.pixels.iter().all(|pixel| spectra.pixels().binary_search(pixel).is_ok())
         };
@@ -234,9 +257,9 @@ impl<D: SsbDevice> LiveSsb<D> {
             // The first frames were not like the rest: start over with what is known now.
             tracing::info!("the bright field moved after its first measurement; rows are transformed again");
             self.start(snapshot, field.pixels.clone())?;
-            let scan = snapshot.scan();
-            let at_once = (POSITIONS_AT_ONCE / scan.cols.max(1)).max(1);
-            let rows: Vec<usize> = (0..scan.rows).collect();
+            let row = snapshot.row(0);
+            let at_once = (FRAMES_AT_ONCE / (row.end - row.start).max(1)).max(1) as usize;
+            let rows: Vec<usize> = (0..snapshot.scan().rows).collect();
             for rows in rows.chunks(at_once) {
                 self.add_rows(snapshot, rows)?;
             }

@@ -16,7 +16,7 @@ pub(super) struct Found {
     pub(super) bright_field: Option<BrightField>,
 }
 
-/// Images over the scan and over the detector. Where a frame is missing, sums are 0 and centres of mass NaN; the
+/// Images over the scan and over the detector. Where a position is missing, sums are 0 and centres of mass NaN; the
 /// report says which.
 pub(super) fn compute(
     snapshot: &Snapshot,
@@ -36,7 +36,8 @@ pub(super) fn compute(
             *bad = true;
         }
     }
-    let coverage = snapshot.coverage(snapshot.positions())?;
+    let over = snapshot.over_scan();
+    let coverage = over.coverage();
     let over_scan = |quantity, values| {
         anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(coverage.missing()))
     };
@@ -62,20 +63,20 @@ pub(super) fn compute(
         ] {
             let mask = ring.mask(detector, centre, radius, &bad);
             let pixels = mask.iter().filter(|&&inside| inside).count() as u64;
-            let sums = snapshot.mask_sum(&mask, snapshot.positions(), Missing::Report)?;
+            let sums = over.mask_sum(&mask, Missing::Report)?;
             found.images.push(over_scan(quantity, Values::U64(sums.value))?);
             let described = Mask::of(ring, radius, live.bright_field.sampling, pixels);
             found.masks.push((quantity.stem().to_owned(), described));
         }
     }
-    let com = snapshot.com(Some(&bad), snapshot.positions(), Missing::Report)?.value;
+    let com = over.com(Some(&bad), Missing::Report)?.value;
     found.images.push(over_scan(Quantity::ComRow, Values::F64(com.row))?);
     found.images.push(over_scan(Quantity::ComCol, Values::F64(com.col))?);
-    let sums = snapshot.frame_sums(snapshot.positions(), Missing::Report)?.value;
+    let sums = over.frame_sums(Missing::Report)?.value;
     found.images.push(over_scan(Quantity::FrameSum, Values::U64(sums))?);
-    let total = snapshot.detector_total(Missing::Report)?.value;
+    let total = over.detector_total(Missing::Report)?.value;
     found.images.push(over_detector(Quantity::DetectorTotal, Values::U64(total.to_vec()))?);
-    let mean = snapshot.mean_pattern(Missing::Report)?.value;
+    let mean = over.mean_pattern(Missing::Report)?.value;
     found.images.push(over_detector(Quantity::MeanPattern, Values::F64(mean))?);
     Ok(found)
 }
@@ -85,7 +86,7 @@ fn account(live: &LiveResult, snapshot: &Snapshot, listed: &[bool]) -> anyhow::R
     let field = &live.bright_field;
     let cols = field.detector.cols.max(1);
     let place = |pixel: usize| [pixel / cols, pixel % cols];
-    let totals = snapshot.detector_total(Missing::Report)?.value;
+    let totals = snapshot.over_scan().detector_total(Missing::Report)?.value;
     // What is listed is there to be looked at; an empty corner of the detector is a number.
     const MOST_LISTED: usize = 100;
     let is_dead = |&&pixel: &&u32| totals.get(pixel as usize) == Some(&0);

@@ -242,7 +242,7 @@ async fn reconstruct(
         let (snapshot, optics, _) = series.view().context("the series is no longer in memory")?;
         let made = again.reconstruct(&changes)?;
         let pixels = made.num_pixels;
-        let coverage = snapshot.coverage(snapshot.positions())?;
+        let coverage = snapshot.over_scan().coverage();
         let image =
             Image::over_scan(Quantity::Phase, made.scan, optics.scan_step.value, Values::F32(made.phase))?
                 .with_missing(coverage.missing());

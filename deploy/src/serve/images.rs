@@ -97,10 +97,9 @@ pub(super) fn image(
     let totals = snapshot.totals();
     ensure!(totals.frames > 0, "no frame of series {} has come yet", series.number);
     let (scan, step) = (snapshot.scan(), optics.scan_step.value);
-    let everywhere = snapshot.positions();
+    let over = snapshot.over_scan();
     let over_scan = |values| {
-        let coverage = snapshot.coverage(snapshot.positions())?;
-        anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(coverage.missing()))
+        anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(over.coverage().missing()))
     };
     let bad: Vec<bool> = pixel_mask.iter().map(|&mask| mask != 0).collect();
     let image = match quantity {
@@ -130,24 +129,18 @@ pub(super) fn image(
                 }
             }
             let mask = ring.mask(snapshot.detector(), centre, field.radius, &bad);
-            over_scan(Values::U64(snapshot.mask_sum(&mask, everywhere, Missing::Report)?.value))?
+            over_scan(Values::U64(over.mask_sum(&mask, Missing::Report)?.value))?
         }
-        Quantity::ComRow => {
-            over_scan(Values::F64(snapshot.com(Some(&bad), everywhere, Missing::Report)?.value.row))?
-        }
-        Quantity::ComCol => {
-            over_scan(Values::F64(snapshot.com(Some(&bad), everywhere, Missing::Report)?.value.col))?
-        }
-        Quantity::FrameSum => {
-            over_scan(Values::U64(snapshot.frame_sums(everywhere, Missing::Report)?.value))?
-        }
+        Quantity::ComRow => over_scan(Values::F64(over.com(Some(&bad), Missing::Report)?.value.row))?,
+        Quantity::ComCol => over_scan(Values::F64(over.com(Some(&bad), Missing::Report)?.value.col))?,
+        Quantity::FrameSum => over_scan(Values::U64(over.frame_sums(Missing::Report)?.value))?,
         Quantity::DetectorTotal => {
-            let total = snapshot.detector_total(Missing::Report)?.value;
+            let total = over.detector_total(Missing::Report)?.value;
             let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
             Image::over_detector(quantity, snapshot.detector(), sampling, Values::U64(total.to_vec()))?
         }
         Quantity::MeanPattern => {
-            let mean = snapshot.mean_pattern(Missing::Report)?.value;
+            let mean = over.mean_pattern(Missing::Report)?.value;
             let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
             Image::over_detector(quantity, snapshot.detector(), sampling, Values::F64(mean))?
         }
@@ -182,12 +175,14 @@ fn field(
     if let Some(field) = series.phase(|phase| phase.bright_field().cloned()) {
         return Ok(BrightField::clone(&field));
     }
-    let totals = snapshot.detector_total(Missing::Report)?.value;
-    let hits = snapshot.marker_hits(Missing::Report)?.value;
+    let over = snapshot.over_scan();
+    let totals = over.detector_total(Missing::Report)?;
+    let (totals, positions) = (totals.value, totals.coverage.covered());
+    let hits = over.marker_hits(Missing::Report)?.value;
     let pattern = Pattern {
         detector: snapshot.detector(),
         totals: &totals,
-        frames: snapshot.totals().frames,
+        frames: positions,
         pixel_mask,
         marker_hits: Some(&hits),
     };

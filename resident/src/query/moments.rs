@@ -56,6 +56,11 @@ impl Moment {
     }
 }
 
+/// A moment over the total of counts; NaN where there are none.
+pub(super) fn ratio(moment: u64, total: u64) -> f64 {
+    if total == 0 { f64::NAN } else { moment as f64 / total as f64 }
+}
+
 /// Which pixels are decoded, and whether they are what is asked for or what is taken off.
 struct Side {
     pixels: Vec<u32>,
@@ -96,9 +101,6 @@ impl Snapshot {
         missing: Missing,
     ) -> Result<Answer<CentreOfMass>, ResidentError> {
         let moments = self.moment_list(excluded, positions, missing)?;
-        let ratio = |moment: u64, total: u64| {
-            if total == 0 { f64::NAN } else { moment as f64 / total as f64 }
-        };
         Ok(moments.map(|list| CentreOfMass {
             row: list.iter().map(|moment| ratio(moment.row, moment.total)).collect(),
             col: list.iter().map(|moment| ratio(moment.col, moment.total)).collect(),

@@ -22,10 +22,19 @@ pub enum Roi<'a> {
         /// Scan columns.
         scan_cols: Range<usize>,
     },
-    /// A range of positions in raster order.
+    /// A range of frames.
     Positions(Range<u64>),
     /// Any positions, `[scan_row][scan_col]`.
     Mask(&'a [bool]),
+}
+
+/// Sums over frames, `[det_row][det_col]`.
+#[derive(Clone, Debug)]
+pub(super) struct PatternSums {
+    /// Of the counts.
+    pub(super) counts: Vec<u64>,
+    /// How often the count was the marker of its type.
+    pub(super) hits: Vec<u64>,
 }
 
 impl Snapshot {
@@ -66,30 +75,52 @@ impl Snapshot {
     pub fn roi_sum(&self, roi: &Roi<'_>, missing: Missing) -> Result<Answer<Vec<u64>>, ResidentError> {
         let asked = self.roi_positions(roi)?;
         let coverage = missing.allow(self.state.covered.coverage_of(&asked))?;
-        let pixels = self.detector().pixels();
-        let all: Vec<u32> = (0..pixels as u32).collect();
-        let mut value = filled("a region sum", 1, pixels, 0u64)?;
+        let mut sums = self.no_sums()?;
         for part in self.parts(self.positions()) {
-            let Some((block, _)) = part.held() else { continue };
-            let chosen = chosen(block, &part, &asked);
-            if chosen.is_empty() {
-                continue;
-            }
-            let covered = block.coverage().count();
-            if chosen.len() == covered {
-                block.pixel_sums().for_each(|pixel, sum| value[pixel] += sum);
-                continue;
-            }
-            value.par_chunks_mut(IMAGES).zip(all.par_chunks(IMAGES)).try_for_each(|(sums, pixels)| {
-                with_count_type!(self.count_type(), C => add_chosen::<C>(block, pixels, &chosen, sums))
-            })?;
+            self.add_part_of(&part, &asked, &mut sums)?;
         }
-        Ok(Answer { value, coverage })
+        Ok(Answer { value: sums.counts, coverage })
+    }
+
+    /// Sums over no frames.
+    pub(super) fn no_sums(&self) -> Result<PatternSums, ResidentError> {
+        let pixels = self.detector().pixels();
+        let zeros = || filled("a region sum", 1, pixels, 0u64);
+        Ok(PatternSums { counts: zeros()?, hits: zeros()? })
+    }
+
+    /// Adds the frames of a part that are there and asked for.
+    pub(super) fn add_part_of(
+        &self,
+        part: &Part<'_>,
+        asked: &PositionSet,
+        sums: &mut PatternSums,
+    ) -> Result<(), ResidentError> {
+        let Some((block, _)) = part.held() else { return Ok(()) };
+        let chosen = chosen(block, part, asked);
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let PatternSums { counts, hits } = sums;
+        if chosen.len() == block.coverage().count() {
+            block.pixel_sums().for_each(|pixel, sum| counts[pixel] += sum);
+            for marked in block.pixel_sums().marked() {
+                if let Some(hits) = hits.get_mut(marked.pixel as usize) {
+                    *hits += u64::from(marked.hits);
+                }
+            }
+            return Ok(());
+        }
+        let all: Vec<u32> = (0..self.detector().pixels() as u32).collect();
+        let pieces = counts.par_chunks_mut(IMAGES).zip(hits.par_chunks_mut(IMAGES));
+        pieces.zip(all.par_chunks(IMAGES)).try_for_each(|((counts, hits), pixels)| {
+            with_count_type!(self.count_type(), C => add_chosen::<C>(block, pixels, &chosen, counts, hits))
+        })
     }
 
     /// The positions of a region.
     fn roi_positions(&self, roi: &Roi<'_>) -> Result<PositionSet, ResidentError> {
-        let (scan, len) = (self.scan(), self.state.positions());
+        let (scan, geometry, len) = (self.scan(), self.geometry(), self.state.positions());
         match roi {
             Roi::Rect { scan_rows, scan_cols } => {
                 for (what, got, len) in
@@ -101,8 +132,12 @@ impl Snapshot {
                 }
                 let mut set = PositionSet::empty(len);
                 for row in scan_rows.clone() {
-                    let first = (row * scan.cols) as u64;
-                    set.insert_range(first + scan_cols.start as u64..first + scan_cols.end as u64);
+                    // neighbours in the image are neighbours in time, whichever way the beam goes
+                    let ends = [scan_cols.start, scan_cols.end.saturating_sub(1)];
+                    let [first, last] = ends.map(|col| geometry.frames_of_position(row, col));
+                    if !scan_cols.is_empty() {
+                        set.insert_range(first.start.min(last.start)..first.end.max(last.end));
+                    }
                 }
                 Ok(set)
             }
@@ -111,13 +146,14 @@ impl Snapshot {
                 Ok(PositionSet::from_range(len, positions.clone()))
             }
             Roi::Mask(mask) => {
-                if mask.len() as u64 != len {
-                    let (what, expected) = ("a scan mask", len as usize);
+                if mask.len() != scan.positions() {
+                    let (what, expected) = ("a scan mask", scan.positions());
                     return Err(ResidentError::WrongElements { what, got: mask.len(), expected });
                 }
                 let mut set = PositionSet::empty(len);
-                for (position, _) in (0..len).zip(*mask).filter(|(_, inside)| **inside) {
-                    set.insert(position);
+                for (position, _) in mask.iter().enumerate().filter(|(_, inside)| **inside) {
+                    let (row, col) = (position / scan.cols, position % scan.cols);
+                    set.insert_range(geometry.frames_of_position(row, col));
                 }
                 Ok(set)
             }
@@ -134,21 +170,26 @@ fn chosen(block: &Block, part: &Part<'_>, asked: &PositionSet) -> Vec<usize> {
     block.coverage().present().filter(|&position| asked.contains(part.first + position as u64)).collect()
 }
 
-/// Adds the counts of pixels at chosen positions of a block to their sums.
+/// Adds the counts of pixels at chosen positions of a block to their sums, and how often they are the marker.
 fn add_chosen<C: Count>(
     block: &Block,
     pixels: &[u32],
     chosen: &[usize],
-    sums: &mut [u64],
+    counts: &mut [u64],
+    hits: &mut [u64],
 ) -> Result<(), ResidentError> {
     let (Some(&first), Some(&last)) = (chosen.first(), chosen.last()) else { return Ok(()) };
     let every = last + 1 - first == chosen.len();
+    let marker = u64::from(block.count_type().marker());
     for_each_image::<C>(block, pixels, first..last + 1, |index, image| {
-        let sum: u64 = if every {
-            image.iter().map(|&count| Into::<u64>::into(count)).sum()
-        } else {
-            chosen.iter().map(|&position| Into::<u64>::into(image[position - first])).sum()
+        let mut add = |count: C| {
+            let count = Into::<u64>::into(count);
+            counts[index] += count;
+            hits[index] += u64::from(count == marker);
         };
-        sums[index] += sum;
+        match every {
+            true => image.iter().for_each(|&count| add(count)),
+            false => chosen.iter().for_each(|&position| add(image[position - first])),
+        }
     })
 }
