@@ -22,7 +22,7 @@ pub fn prepare(out: &Path, quiet: bool, stop: StopFlag) -> anyhow::Result<(Truth
         master: truth.master.clone(),
         series: None,
         out: out.join("result"),
-        optics: OpticsRequest { flags: optics_of(&truth)?, optics_file: None },
+        optics: OpticsRequest { flags: optics_of(&truth)?, optics_file: None, ..Default::default() },
         memory_budget_bytes: None,
         threads: None,
         loss: false,
@@ -123,7 +123,11 @@ mod tests {
             master: truth.master.clone(),
             series: None,
             out: dir.path().join("result"),
-            optics: OpticsRequest { flags: optics_of(&truth).unwrap(), optics_file: None },
+            optics: OpticsRequest {
+                flags: optics_of(&truth).unwrap(),
+                optics_file: None,
+                ..Default::default()
+            },
             memory_budget_bytes: None,
             threads: None,
             loss: false,
@@ -135,7 +139,7 @@ mod tests {
         let Command::Run(asked) = Cli::parse_from(command.split(' ')).command else { panic!("{command}") };
         assert_eq!(asked.request(StopFlag::default()).unwrap().optics, request.optics);
         let (set, optics) = crate::open::open(&request).unwrap();
-        assert_eq!((set.frames_expected, optics.voltage.value.0), (12, 200.0));
+        assert_eq!((set.frames_expected, optics.voltage.unwrap().value.0), (12, 200.0));
         assert!(
             (optics.aberrations[0].value.size.0 * 1e-9 - truth.aberrations["C10_at_mid_depth_m"]).abs()
                 < 1e-17

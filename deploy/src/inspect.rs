@@ -168,7 +168,8 @@ impl Verdict {
             Ok(optics) => {
                 let used = told(optics).into_iter().map(|[key, value, from]| UsedValue { key, value, from });
                 // Of the detector's sampling these do not depend.
-                let warnings = scan_warnings(&optics.optics_at([Milliradians(1.0); 2]));
+                let settled = optics.optics_at([Milliradians(1.0); 2]);
+                let warnings = settled.as_ref().map(scan_warnings).unwrap_or_default();
                 Self {
                     would_succeed: empty.is_none(),
                     needs: vec![],

@@ -13,10 +13,10 @@ mod values;
 
 pub use check::OpticsError;
 pub(crate) use check::{
-    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, meant,
+    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, check_values, meant,
 };
 pub use missing::Missing;
 pub use optics_file::{OpticsTable, read_optics_file};
-pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve};
+pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve, resolve_known};
 pub use text::{parse_aberration, parse_number, parse_pair, parse_row_col};
 pub use values::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};

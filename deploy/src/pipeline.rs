@@ -16,6 +16,8 @@
 //! output, which ends the next in good order: the stop flag ends the source, and the rest follows. Read [`run`] first.
 
 mod account;
+mod again;
+mod chosen;
 mod images;
 mod ledger;
 mod memory;
@@ -51,8 +53,10 @@ use crate::progress::{Progress, Voice};
 use crate::report::{Outcome, RunReport, folders_for, prepare_folder, write_results};
 use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
+pub use again::Finished;
+pub use chosen::{Choices, Chosen};
 use ledger::Ledger;
-pub use of_series::of_series;
+pub use of_series::{SeriesOptics, of_series, square};
 use prepare::Prepared;
 pub use subject::Subject;
 
@@ -140,16 +144,28 @@ pub struct Running {
     pub resident: Arc<Resident>,
     /// What ingest has counted so far.
     pub counters: Arc<IngestCounters>,
-    /// The microscope, before the bright field is measured.
-    pub optics: ResolvedOptics,
+    /// The microscope and the virtual detectors: what is chosen while it comes counts for the results.
+    pub chosen: Chosen,
     /// The detector's own mask, 0 is good, `[det_row][det_col]`.
     pub pixel_mask: Vec<u32>,
+}
+
+/// What becomes of results that cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unwritable {
+    /// The run fails, before the first frame where that can be known.
+    #[default]
+    Fails,
+    /// They are kept in memory and it is said: what is shown live is worth more than a disk that is full.
+    Borne,
 }
 
 /// Who wants to see an acquisition while it comes.
 pub struct Listener<'a> {
     /// Told when the stages are at work.
     pub started: Box<dyn FnOnce(Running) + 'a>,
+    /// What becomes of results that cannot be written.
+    pub unwritable: Unwritable,
     /// Takes phases of the rows so far.
     pub previews: Option<Sender<Preview>>,
     /// Told of the phase of everything as soon as there is one, before anything is written.
@@ -159,21 +175,9 @@ pub struct Listener<'a> {
 impl Default for Listener<'_> {
     /// Nobody.
     fn default() -> Self {
-        Self { started: Box::new(|_| ()), previews: None, reconstructed: Box::new(|_| ()) }
+        let unwritable = Unwritable::Fails;
+        Self { started: Box::new(|_| ()), unwritable, previews: None, reconstructed: Box::new(|_| ()) }
     }
-}
-
-/// What has become of an acquisition.
-#[derive(Debug)]
-pub struct Finished<D: SsbDevice> {
-    /// The account, as it was written.
-    pub report: RunReport,
-    /// The images, as they were written.
-    pub images: Vec<Image>,
-    /// The bright field and the reconstruction; none where there is no phase.
-    pub live: Option<LiveResult>,
-    /// The spectra of the bright field, to reconstruct again by other optics.
-    pub spectra: Option<LiveSpectra<D>>,
 }
 
 /// The run in its four parts: what has to be known, the way of the data, the images, the account. `what` is the acquisition,
@@ -192,21 +196,32 @@ where
     D: ReduceFrames + SsbDevice,
 {
     let (subject, optics, opening) = what;
-    let (prepared, _made) = Prepared::new(request, subject, optics, opening)?;
+    let unwritable = listener.unwritable;
+    let (prepared, _made) = Prepared::new(request, subject, optics, opening, unwritable)?;
     let (streamed, spectra) = stream(device.clone(), request, &prepared, source, listener)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
     let detector = prepared.subject.detector;
-    let (images, mut report, live) = account::settle(device.name(), request, prepared, streamed)?;
+    let not_writable = prepared.not_writable.clone();
+    let mut finished = account::settle(&device, request, prepared, streamed, spectra)?;
+    let Finished { report, images, .. } = &mut finished;
     let has_phase = images.iter().any(|image| image.quantity() == Quantity::Phase);
     let outcome = match (report.interrupted, has_phase) {
         (true, _) => Outcome::Interrupted,
         (false, true) => Outcome::Phase,
         (false, false) => Outcome::NoPhase,
     };
-    save(request, outcome, &images, &mut report, detector)?;
-    Ok(Finished { report, images, live, spectra })
+    let saved = match not_writable {
+        Some(why) => Err(anyhow!(why)),
+        None => save(request, outcome, images, report, detector),
+    };
+    match (saved, unwritable) {
+        (Ok(()), _) => {}
+        (Err(error), Unwritable::Borne) => finished.not_written = Some(format!("{error:#}")),
+        (Err(error), Unwritable::Fails) => return Err(error),
+    }
+    Ok(finished)
 }
 
 /// Writes the results to the first place that takes them.
@@ -279,7 +294,7 @@ where
 {
     let Prepared { subject, resident, .. } = prepared;
     let frames = subject.frames_expected;
-    let settings = LiveSettings { previews: listener.previews, ..prepared.live_settings(request) };
+    let settings = LiveSettings { previews: listener.previews, ..prepared.live_settings() };
     let live = LiveSsb::new(device.clone(), settings);
     let progress = Progress::new(frames, Voice::for_stderr(request.quiet));
     for note in &prepared.notes {
@@ -292,7 +307,7 @@ where
         (listener.started)(Running {
             resident: resident.clone(),
             counters: stages.counters.clone(),
-            optics: prepared.optics.clone(),
+            chosen: prepared.chosen.clone(),
             pixel_mask: prepared.pixel_mask.clone(),
         });
         let watched = watch(&results_in, &stages.counters, &progress);

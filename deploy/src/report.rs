@@ -187,9 +187,9 @@ pub struct Mask {
     pub inner_px: f64,
     /// Outer radius; null when it reaches to the corners.
     pub outer_px: Option<f64>,
-    /// Inner radius.
-    pub inner_mrad: f64,
-    /// Outer radius; null when it reaches to the corners.
+    /// Inner radius; null when the sampling is not known.
+    pub inner_mrad: Option<f64>,
+    /// Outer radius; null when it reaches to the corners, or the sampling is not known.
     pub outer_mrad: Option<f64>,
     /// Good pixels in it.
     pub pixels: u64,
@@ -197,16 +197,16 @@ pub struct Mask {
 
 impl Mask {
     /// Describes a ring about a disk of `radius`; `sampling` is that along (row, col), of which the mean counts.
-    pub fn of(ring: Ring, radius: Pixels, sampling: [Milliradians; 2], pixels: u64) -> Self {
-        let mrad_per_px = (sampling[0].0 + sampling[1].0) / 2.0;
+    pub fn of(ring: Ring, radius: Pixels, sampling: Option<[Milliradians; 2]>, pixels: u64) -> Self {
+        let mrad_per_px = sampling.map(|[row, col]| (row.0 + col.0) / 2.0);
         let inner_px = ring.inner * radius.0;
         let outer_px = ring.outer.is_finite().then_some(ring.outer * radius.0);
         Self {
             rule: format!("{ring}, R = bright-field radius, good pixels only"),
             inner_px,
             outer_px,
-            inner_mrad: inner_px * mrad_per_px,
-            outer_mrad: outer_px.map(|px| px * mrad_per_px),
+            inner_mrad: mrad_per_px.map(|mrad| inner_px * mrad),
+            outer_mrad: outer_px.zip(mrad_per_px).map(|(px, mrad)| px * mrad),
             pixels,
         }
     }

@@ -7,13 +7,17 @@
 //! |---|---|
 //! | series after series through the pipeline | `daemon.rs` |
 //! | what is known of every series, for whoever asks | `hub.rs`, `series.rs` |
+//! | what is asked for of the microscope, the virtual detectors, the reconstruction | `asked.rs` |
 //! | the phase, preview and final, and again by other optics | `phase.rs` |
 //! | images of a series, also of one that is still coming | `images.rs` |
 //! | the HTTP API, the page, who may ask, and how many | `http.rs`, `page.rs`, `access.rs`, `capped.rs` |
+//! | what there is to be warned of while frames come | `warnings.rs` |
+//! | results that could not be written, tried again | `unwritten.rs` |
 //! | what the detector says of itself, what it dropped | `detector.rs` |
 //! | numbers for Prometheus | `metrics.rs` |
 
 mod access;
+mod asked;
 mod capped;
 mod daemon;
 mod detector;
@@ -24,6 +28,8 @@ mod metrics;
 mod page;
 mod phase;
 mod series;
+mod unwritten;
+mod warnings;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,8 +40,11 @@ use anyhow::{Context, ensure};
 use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
+use kernels::types::ScanShape;
 
-use crate::optics::{Acquisition, OpticsRequest, OpticsValues, Provenance, Source, resolve};
+use crate::optics::{
+    Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, Source, resolve_known,
+};
 use crate::pipeline::start_threads;
 use crate::request::StopFlag;
 use crate::rings::Rings;
@@ -89,7 +98,7 @@ const SLAB_BYTES: usize = 1 << 20;
 /// for, those that failed and messages that were not saved.
 pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
     start_threads(request.threads)?;
-    check_optics(&request.optics)?;
+    let unknown = check_optics(&request.optics)?;
     std::fs::create_dir_all(&request.out)
         .with_context(|| format!("{}: cannot be made", request.out.display()))?;
     let stop = request.stop.flag();
@@ -116,6 +125,9 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let pages = http::start(request.listen, hub.clone(), access.clone())?;
     say(&format!("stream tcp://{}", request.stream));
     say(&format!("page {}", access.address(pages.address())));
+    if let Some(unknown) = unknown {
+        say(&format!("{unknown}: there is no phase until it is given, on the page or over the API"));
+    }
     let named = std::thread::Builder::new().name("stream-receive".to_owned());
     let outcome = std::thread::scope(|scope| {
         named.spawn_scoped(scope, || receive.run()).context("no thread to receive on")?;
@@ -126,6 +138,7 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
         if let Some(detector) = &hub.detector {
             scope.spawn(|| hub.watch.run(detector, &request.stop));
         }
+        scope.spawn(|| unwritten::run(&hub, &request.stop));
         let outcome = daemon::run(request, source, &hub, say);
         // the receiver ends with the daemon, whyever that ended
         request.stop.raise();
@@ -157,16 +170,18 @@ fn log_line(settings: &RecordSettings, found: &LogReport) -> String {
     }
 }
 
-/// Refuses to start when a series could not be reconstructed for what nobody said of the microscope. The voltage is asked
-/// for as well: a series that is joined late does not bring it, and a sample waits for nobody.
-fn check_optics(request: &OpticsRequest) -> anyhow::Result<()> {
+/// What of the microscope is not known; the shape of a scan and the voltage may come with a series.
+///
+/// # Errors
+/// A value that cannot be.
+fn check_optics(request: &OpticsRequest) -> Result<Option<String>, OpticsError> {
     let scan_shape = request.sources().iter().find_map(|source| source.values.scan_shape);
-    let scan = scan_shape.unwrap_or(kernels::types::ScanShape { rows: 1, cols: 1 });
+    let scan = scan_shape.unwrap_or(ScanShape { rows: 1, cols: 1 });
     let shape = Source {
         provenance: Provenance::Default,
         place: "the number of images".to_owned(),
         values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
     };
-    resolve(request, &[shape], Acquisition { frames_expected: scan.positions() as u64 })?;
-    Ok(())
+    let acquisition = Acquisition { frames_expected: scan.positions() as u64 };
+    Ok(resolve_known(request, &[shape], acquisition)?.unknown_text())
 }

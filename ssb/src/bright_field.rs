@@ -23,6 +23,10 @@ use crate::error::SsbError;
 /// Fewer good pixels than this are no bright field.
 pub const FEWEST_PIXELS: usize = 16;
 
+/// Stands for a semi-angle that is not known: all of a bright field that is in pixels is right with it, the sampling is in
+/// units of the semi-angle.
+pub const ANY_SEMI_ANGLE: Milliradians = Milliradians(1.0);
+
 /// Sums over the frames of an acquisition, `[det_row][det_col]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pattern<'a> {

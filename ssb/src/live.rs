@@ -1,5 +1,6 @@
 //! The live stage: row transforms while the scan is still coming, the reconstruction when it is complete.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -8,7 +9,7 @@ use kernels::transform_rows::SpectraShape;
 use kernels::types::{Optics, Pixels};
 use resident::{Event, Missing, Signal, Snapshot};
 
-use crate::bright_field::{BrightField, Pattern, Pins, bright_field, candidates};
+use crate::bright_field::{ANY_SEMI_ANGLE, BrightField, Pattern, Pins, bright_field, candidates};
 use crate::error::SsbError;
 use crate::gather::{gather_counts, gather_covered};
 use crate::reconstruct::{Moments, Options, Reconstruction, SsbDevice, reconstruct};
@@ -27,13 +28,54 @@ const PREVIEW_EVERY: Duration = Duration::from_millis(200);
 /// And at least so many times what it took: most of the time is for the rows.
 const PREVIEW_REST: u32 = 4;
 
+/// What is known of the microscope at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// The microscope, where all of it is known; the detector sampling is measured unless it is pinned.
+    pub optics: Option<Optics>,
+    /// What of the bright field is known.
+    pub pins: Pins,
+}
+
+/// The microscope of a scan, for whoever comes to know it better while the scan comes: what is set counts from the next
+/// preview on.
+#[derive(Clone, Debug, Default)]
+pub struct Microscope(Arc<Mutex<Known>>);
+
+impl Microscope {
+    /// A microscope of which so much is known.
+    pub fn new(known: Known) -> Self {
+        Self(Arc::new(Mutex::new(known)))
+    }
+
+    /// What is known now.
+    pub fn known(&self) -> Known {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What is known from now on.
+    pub fn set(&self, known: Known) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+}
+
+/// What is done with scan rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// They are transformed as they come.
+    #[default]
+    Transform,
+    /// Nothing: the shape of the scan is not known, and a stand-in has rows that mean nothing. There is no phase.
+    Leave,
+}
+
 /// What the stage is told.
 #[derive(Clone, Debug)]
 pub struct LiveSettings {
-    /// The microscope; the detector sampling is measured unless it is pinned.
-    pub optics: Optics,
-    /// What of the bright field is known.
-    pub pins: Pins,
+    /// The microscope; as long as it is not known there is no phase.
+    pub microscope: Microscope,
+    /// What is done with scan rows.
+    pub rows: Rows,
     /// The detector's own mask: 0 is good. `[det_row][det_col]`.
     pub pixel_mask: Vec<u32>,
     /// What to compute.
@@ -47,21 +89,23 @@ pub struct LiveSettings {
 /// The phase of the rows so far; what has not come counts as each pixel's mean.
 #[derive(Debug)]
 pub struct Preview {
-    /// The bright field over the frames so far.
+    /// The bright field over the frames so far; its sampling means nothing as long as the microscope is not known.
     pub bright_field: BrightField,
-    /// The images.
-    pub reconstruction: Reconstruction,
+    /// The images; none when the bright field was measured first, and as long as the microscope is not known.
+    pub reconstruction: Option<Reconstruction>,
     /// Scan rows that have come, from the first.
     pub rows: usize,
 }
 
 /// A finished reconstruction and what it was made from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LiveResult {
-    /// The bright field over all frames.
+    /// The bright field over all frames; its sampling means nothing where the microscope is not known.
     pub bright_field: BrightField,
-    /// The images.
-    pub reconstruction: Reconstruction,
+    /// The images; none where the microscope is not known.
+    pub reconstruction: Option<Reconstruction>,
+    /// What it was made with.
+    pub known: Known,
     /// Time spent on row transforms, with fetching their counts; most of it while the scan came.
     pub rows: Duration,
     /// Bytes of the spectra.
@@ -152,16 +196,18 @@ impl<D: SsbDevice> LiveSsb<D> {
     /// an event that came meanwhile.
     fn preview(&mut self, snapshot: &Snapshot, events: &Receiver<Event>) -> Option<Event> {
         let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return None };
+        let known = self.settings.microscope.known();
         let start = Instant::now();
         let rows = (0..spectra.scan().rows).take_while(|&row| spectra.has_row(row)).count();
         if rows == 0 || previews.is_full() || self.next_preview.is_some_and(|next| start < next) {
             return None;
         }
-        if let Ok(mut field) = self.measure(snapshot, Over::Positions) {
+        if let Ok(mut field) = self.measure(snapshot, Over::Positions, &known) {
             // a pixel that joined later has no spectra yet: the end has all
             field.pixels.retain(|pixel| spectra.pixels().binary_search(pixel).is_ok());
             let options = Options { moments: Moments::Skip, ..self.settings.options };
-            if let Ok(made) = reconstruct(spectra, &field, &self.settings.optics, &options) {
+            let made = known.optics.map(|optics| reconstruct(spectra, &field, &optics, &options));
+            if let Ok(made) = made.transpose() {
                 let _ = previews.try_send(Preview { bright_field: field, reconstruction: made, rows });
             }
         }
@@ -172,15 +218,22 @@ impl<D: SsbDevice> LiveSsb<D> {
 
     /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it.
     fn settle(&mut self, snapshot: &Snapshot) -> Result<(), SsbError> {
-        match self.measure(snapshot, Over::Frames) {
-            Ok(field) => self.start(snapshot, candidates(&field, &self.settings.pixel_mask, MARGIN)),
+        match self.measure(snapshot, Over::Frames, &self.settings.microscope.known()) {
+            Ok(field) => {
+                self.start(snapshot, candidates(&field, &self.settings.pixel_mask, MARGIN))?;
+                if let Some(previews) = &self.settings.previews {
+                    // nobody who looks is no reason to wait
+                    let _ = previews.try_send(Preview { bright_field: field, reconstruction: None, rows: 0 });
+                }
+                Ok(())
+            }
             // Too dark to tell yet: the end will.
             Err(SsbError::NoDisk { .. } | SsbError::TooFewPixels { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn measure(&self, snapshot: &Snapshot, over: Over) -> Result<BrightField, SsbError> {
+    fn measure(&self, snapshot: &Snapshot, over: Over, known: &Known) -> Result<BrightField, SsbError> {
         let source = |error: resident::ResidentError| SsbError::Source { row: 0, why: error.to_string() };
         let scan = snapshot.over_scan();
         let (totals, hits) = match over {
@@ -195,10 +248,14 @@ impl<D: SsbDevice> LiveSsb<D> {
             pixel_mask: &self.settings.pixel_mask,
             marker_hits: Some(&hits.value),
         };
-        bright_field(&pattern, self.settings.optics.semi_angle, &self.settings.pins)
+        let semi_angle = known.optics.as_ref().map_or(ANY_SEMI_ANGLE, |optics| optics.semi_angle);
+        bright_field(&pattern, semi_angle, &known.pins)
     }
 
     fn start(&mut self, snapshot: &Snapshot, pixels: Vec<u32>) -> Result<(), SsbError> {
+        if self.settings.rows == Rows::Leave {
+            return Ok(());
+        }
         let scan = snapshot.scan();
         let row = SpectraShape { scan, pixels: pixels.len() }.row_len() as u64;
         let bytes = row.saturating_mul(size_of::<PixelBlock>() as u64).saturating_mul(scan.rows as u64);
@@ -249,28 +306,66 @@ impl<D: SsbDevice> LiveSsb<D> {
 
     /// The bright field over all frames, and the reconstruction with it.
     fn complete(&mut self, snapshot: &Snapshot) -> Result<LiveResult, SsbError> {
-        let field = self.measure(snapshot, Over::Positions)?;
-        let is_known = |spectra: &LiveSpectra<D>| {
-            field.pixels.iter().all(|pixel| spectra.pixels().binary_search(pixel).is_ok())
-        };
-        if !self.spectra.as_ref().is_some_and(is_known) {
+        let known = self.settings.microscope.known();
+        let field = self.measure(snapshot, Over::Positions, &known)?;
+        let holds = |spectra: &LiveSpectra<D>| holds_all(spectra, &field);
+        if self.settings.rows == Rows::Transform && !self.spectra.as_ref().is_some_and(holds) {
             // The first frames were not like the rest: start over with what is known now.
             tracing::info!("the bright field moved after its first measurement; rows are transformed again");
-            self.start(snapshot, field.pixels.clone())?;
-            let row = snapshot.row(0);
-            let at_once = (FRAMES_AT_ONCE / (row.end - row.start).max(1)).max(1) as usize;
-            let rows: Vec<usize> = (0..snapshot.scan().rows).collect();
-            for rows in rows.chunks(at_once) {
-                self.add_rows(snapshot, rows)?;
-            }
+            self.start_over(snapshot, &field)?;
         }
-        let Some(spectra) = &self.spectra else { return Err(SsbError::Empty { scan: snapshot.scan() }) };
-        let reconstruction = reconstruct(spectra, &field, &self.settings.optics, &self.settings.options)?;
+        let reconstruction = match (&self.spectra, &known.optics) {
+            (Some(spectra), Some(optics)) => {
+                Some(reconstruct(spectra, &field, optics, &self.settings.options)?)
+            }
+            _ => None,
+        };
         Ok(LiveResult {
             bright_field: field,
             reconstruction,
+            known,
             rows: self.rows_time,
-            spectra_bytes: spectra.bytes() as u64,
+            spectra_bytes: self.spectra.as_ref().map_or(0, |spectra| spectra.bytes() as u64),
         })
     }
+
+    /// Transforms every row there is, of the pixels of this bright field.
+    fn start_over(&mut self, snapshot: &Snapshot, field: &BrightField) -> Result<(), SsbError> {
+        self.start(snapshot, field.pixels.clone())?;
+        let row = snapshot.row(0);
+        let at_once = (FRAMES_AT_ONCE / (row.end - row.start).max(1)).max(1) as usize;
+        let rows: Vec<usize> = (0..snapshot.scan().rows).collect();
+        rows.chunks(at_once).try_for_each(|rows| self.add_rows(snapshot, rows))
+    }
+}
+
+/// Whether spectra have every pixel of a bright field.
+fn holds_all<D: SsbDevice>(spectra: &LiveSpectra<D>, field: &BrightField) -> bool {
+    field.pixels.iter().all(|pixel| spectra.pixels().binary_search(pixel).is_ok())
+}
+
+/// Reconstructs a scan that is over with what is known of the microscope by now. `held` are its spectra, which are used
+/// where they have every pixel that is needed; otherwise the rows are transformed again.
+///
+/// # Errors
+/// As [`LiveSsb::run`].
+pub fn reconstruct_again<D: SsbDevice>(
+    device: D,
+    settings: LiveSettings,
+    snapshot: &Snapshot,
+    held: Option<&Arc<LiveSpectra<D>>>,
+) -> Result<(LiveResult, Option<Arc<LiveSpectra<D>>>), SsbError> {
+    let mut live = LiveSsb::new(device, settings);
+    let known = live.settings.microscope.known();
+    let field = live.measure(snapshot, Over::Positions, &known)?;
+    if let (Some(spectra), Some(optics)) = (held.filter(|held| holds_all(held, &field)), &known.optics) {
+        let made = reconstruct(spectra, &field, optics, &live.settings.options)?;
+        let spectra_bytes = spectra.bytes() as u64;
+        let rows = Duration::ZERO;
+        let result =
+            LiveResult { bright_field: field, reconstruction: Some(made), known, rows, spectra_bytes };
+        return Ok((result, Some(Arc::clone(spectra))));
+    }
+    let result = live.complete(snapshot)?;
+    Ok((result, live.spectra.map(Arc::new)))
 }

@@ -51,7 +51,7 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
             master: folder.join("sto-small_master.h5"),
             series: None,
             out: out.path().to_path_buf(),
-            optics: OpticsRequest { flags, optics_file: None },
+            optics: OpticsRequest { flags, optics_file: None, ..Default::default() },
             memory_budget_bytes: None,
             threads: None,
             loss: true,

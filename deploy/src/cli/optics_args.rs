@@ -75,7 +75,7 @@ impl OpticsArgs {
             Some(path) => Some((path.clone(), read_optics_file(path)?)),
             None => None,
         };
-        Ok(OpticsRequest { flags: self.values(), optics_file })
+        Ok(OpticsRequest { flags: self.values(), optics_file, ..Default::default() })
     }
 
     fn values(&self) -> OpticsValues {

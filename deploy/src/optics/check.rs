@@ -7,7 +7,7 @@ use kernels::types::{Aberration, DetectorShape, Kilovolts, Milliradians, Nanomet
 use ssb::bright_field::FEWEST_PIXELS;
 
 use super::missing::Missing;
-use super::{Parameter, Provenance, Resolved, ResolvedOptics, Source};
+use super::{OpticsValues, Parameter, Provenance, Resolved, ResolvedOptics, Source};
 
 /// Why the optics of an acquisition could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +77,14 @@ pub(crate) const SCAN_STEPS_NM: [f64; 2] = [1e-4, 1000.0];
 const LARGEST_ABERRATION: Nanometres = Nanometres(1e10);
 /// A term below this turns no phase: it is in another unit.
 const SMALLEST_ABERRATION: Nanometres = Nanometres(1e-4);
+
+/// Checks what is said of a microscope, whoever says it.
+///
+/// # Errors
+/// As [`check_source`].
+pub(crate) fn check_values(values: &OpticsValues) -> Result<(), OpticsError> {
+    check_source(&Source { provenance: Provenance::Asked, place: String::new(), values: values.clone() })
+}
 
 /// Checks everything a source says.
 ///
@@ -241,6 +249,6 @@ pub(crate) fn check_settled(optics: &ResolvedOptics, detector: DetectorShape) ->
     }
     // A sampling that is not pinned is measured later: no aberration depends on it.
     let sampling = optics.detector_sampling.as_ref().map_or([Milliradians(1.0); 2], |pinned| pinned.value);
-    GammaModel::new(&optics.optics_at(sampling))?;
+    optics.optics_at(sampling).map(|optics| GammaModel::new(&optics)).transpose()?;
     Ok(())
 }

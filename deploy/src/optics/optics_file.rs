@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kernels::types::{ABERRATIONS, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{
+    ABERRATIONS, Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape,
+};
 use serde::{Deserialize, Serialize};
 
 use super::text::aberration_of;
-use super::{OpticsError, OpticsValues};
+use super::{OpticsError, OpticsValues, ResolvedOptics};
 
 /// The file as it is written; the keys are the flags with underscores.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -56,6 +58,24 @@ enum WrittenAberration {
     SizeAndAngle(Vec<f64>),
 }
 
+impl ResolvedOptics {
+    /// What is known, with the keys of an optics file; the bright field where it is pinned or measured.
+    pub fn table(&self) -> OpticsTable {
+        OpticsTable::of(&OpticsValues {
+            voltage: self.voltage.as_ref().map(|voltage| voltage.value),
+            semi_angle: self.semi_angle.as_ref().map(|angle| angle.value),
+            scan_step: self.step(),
+            rotation: self.rotation.as_ref().map(|rotation| rotation.value),
+            transpose: Some(self.transpose.value),
+            scan_shape: self.is_shape_known().then_some(self.scan_shape.value),
+            bf_centre: self.bf_centre.as_ref().map(|centre| centre.value),
+            bf_radius: self.bf_radius.as_ref().map(|radius| radius.value),
+            detector_sampling: self.detector_sampling.as_ref().map(|sampling| sampling.value),
+            aberrations: self.aberrations.iter().map(|term| term.value).collect(),
+        })
+    }
+}
+
 /// Most bytes of an optics file: a full one has about a thousand.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -76,6 +96,30 @@ fn parse(text: &str) -> Result<OpticsValues, String> {
 }
 
 impl OpticsTable {
+    /// These values in a table.
+    pub(super) fn of(values: &OpticsValues) -> Self {
+        let pair = |pair: [f64; 2]| {
+            if pair[0] == pair[1] { OneOrTwo::Both(pair[0]) } else { OneOrTwo::RowCol(pair) }
+        };
+        let terms = values.aberrations.iter().filter(|term| term.size.0 != 0.0);
+        let written = |term: &Aberration| match term.symmetry {
+            0 => WrittenAberration::Size(term.size.0),
+            _ => WrittenAberration::SizeAndAngle(vec![term.size.0, term.angle.0]),
+        };
+        Self {
+            voltage_kv: values.voltage.map(|voltage| voltage.0),
+            semi_angle_mrad: values.semi_angle.map(|angle| angle.0),
+            scan_step_nm: values.scan_step.map(|step| pair(step.map(|step| step.0))),
+            rotation_deg: values.rotation.map(|rotation| rotation.0),
+            transpose: values.transpose,
+            scan_shape: values.scan_shape.map(|scan| WrittenShape::RowsCols([scan.rows, scan.cols])),
+            bf_centre: values.bf_centre.map(|centre| centre.map(|px| px.0)),
+            bf_radius_px: values.bf_radius.map(|radius| radius.0),
+            detector_sampling_mrad: values.detector_sampling.map(|mrad| pair(mrad.map(|mrad| mrad.0))),
+            aberrations: terms.map(|term| (term.name(), written(term))).collect(),
+        }
+    }
+
     /// What it says.
     ///
     /// # Errors

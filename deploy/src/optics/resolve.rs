@@ -5,7 +5,7 @@ use kernels::types::{
     ScanShape,
 };
 
-use ssb::Pins;
+use ssb::{Known, Pins};
 
 use super::check::{OpticsError, check_source};
 use super::missing::Missing;
@@ -36,21 +36,22 @@ pub struct MeasuredBrightField {
     pub centre: [Pixels; 2],
     /// Radius.
     pub radius: Pixels,
-    /// Scattering angle of one pixel along (row, col), from the edge.
-    pub sampling: [Milliradians; 2],
+    /// Scattering angle of one pixel along (row, col), from the edge; none where the semi-angle is not known.
+    pub sampling: Option<[Milliradians; 2]>,
 }
 
-/// Every parameter with its origin. What is `None` has to be measured: see [`ResolvedOptics::fill_measured`].
+/// Every parameter with its origin. Of the bright field, what is `None` has to be measured: see
+/// [`ResolvedOptics::fill_measured`]; of the rest, what is `None` is not known, and there is no phase without it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResolvedOptics {
     /// Accelerating voltage.
-    pub voltage: Resolved<Kilovolts>,
+    pub voltage: Option<Resolved<Kilovolts>>,
     /// Probe semi-convergence angle.
-    pub semi_angle: Resolved<Milliradians>,
+    pub semi_angle: Option<Resolved<Milliradians>>,
     /// Scan step along (row, col).
-    pub scan_step: Resolved<[Nanometres; 2]>,
+    pub scan_step: Option<Resolved<[Nanometres; 2]>>,
     /// Rotation from detector to scan.
-    pub rotation: Resolved<Degrees>,
+    pub rotation: Option<Resolved<Degrees>>,
     /// Detector rows and columns swapped before the rotation.
     pub transpose: Resolved<bool>,
     /// Scan lines and positions a line; their product is the frames expected.
@@ -80,6 +81,40 @@ pub fn resolve(
     recorded: &[Source],
     acquisition: Acquisition,
 ) -> Result<ResolvedOptics, OpticsError> {
+    let (optics, missing) = join(request, recorded, acquisition)?;
+    let wrong_shape = optics.as_ref().and_then(|optics| wrong_shape(&optics.scan_shape, acquisition));
+    match (optics, missing.is_empty(), wrong_shape) {
+        (Some(optics), true, None) => Ok(optics),
+        (_, true, Some(wrong)) => Err(wrong),
+        (_, false, Some(wrong)) => Err(OpticsError::MissingAndWrongShape { missing, wrong: Box::new(wrong) }),
+        (_, _, None) => Err(OpticsError::Missing(missing)),
+    }
+}
+
+/// As [`resolve`], where what is missing may be said later: [`ResolvedOptics::unknown`] names it. A scan shape there has
+/// to be, if only a stand-in.
+///
+/// # Errors
+/// As [`resolve`]; of what is missing, the scan shape alone.
+pub fn resolve_known(
+    request: &OpticsRequest,
+    recorded: &[Source],
+    acquisition: Acquisition,
+) -> Result<ResolvedOptics, OpticsError> {
+    let (optics, missing) = join(request, recorded, acquisition)?;
+    let optics = optics.ok_or(OpticsError::Missing(missing))?;
+    match wrong_shape(&optics.scan_shape, acquisition) {
+        Some(wrong) => Err(wrong),
+        None => Ok(optics),
+    }
+}
+
+/// What is known, where the scan shape is, and what is missing.
+fn join(
+    request: &OpticsRequest,
+    recorded: &[Source],
+    acquisition: Acquisition,
+) -> Result<(Option<ResolvedOptics>, Vec<Missing>), OpticsError> {
     let mut sources = request.sources();
     sources.extend(recorded.iter().cloned());
     sources.sort_by_key(|source| source.provenance);
@@ -106,19 +141,7 @@ pub fn resolve(
     let aberrations = join.aberrations();
 
     let Join { missing, notes, .. } = join;
-    let wrong_shape = scan_shape.as_ref().and_then(|shape| wrong_shape(shape, acquisition));
-    let (Some(voltage), Some(semi_angle), Some(scan_step), Some(rotation), Some(scan_shape)) =
-        (voltage, semi_angle, scan_step, rotation, scan_shape)
-    else {
-        return Err(match wrong_shape {
-            Some(wrong) => OpticsError::MissingAndWrongShape { missing, wrong: Box::new(wrong) },
-            None => OpticsError::Missing(missing),
-        });
-    };
-    if let Some(wrong) = wrong_shape {
-        return Err(wrong);
-    }
-    Ok(ResolvedOptics {
+    let optics = scan_shape.map(|scan_shape| ResolvedOptics {
         voltage,
         semi_angle,
         scan_step,
@@ -130,7 +153,8 @@ pub fn resolve(
         detector_sampling,
         aberrations,
         notes,
-    })
+    });
+    Ok((optics, missing))
 }
 
 /// What is wrong with a shape that is not the frames.
@@ -279,6 +303,7 @@ impl Source {
     fn detail(&self, parameter: Parameter) -> String {
         match self.provenance {
             Provenance::Flag => parameter.flag().to_owned(),
+            Provenance::Asked => "the API".to_owned(),
             _ => self.described(),
         }
     }
@@ -296,11 +321,10 @@ impl ResolvedOptics {
         }
         fill(&mut self.bf_centre, measured.centre, "centroid of the bright-field disk in the mean pattern");
         fill(&mut self.bf_radius, measured.radius, "area of the bright-field disk in the mean pattern");
-        fill(
-            &mut self.detector_sampling,
-            measured.sampling,
-            "semi-angle over the radius of the half-height edge",
-        );
+        if let Some(sampling) = measured.sampling {
+            let how = "semi-angle over the radius of the half-height edge";
+            fill(&mut self.detector_sampling, sampling, how);
+        }
     }
 
     /// What of the bright field is pinned, or was measured: what is not is measured on the pattern.
@@ -312,19 +336,56 @@ impl ResolvedOptics {
         }
     }
 
-    /// The optics as the kernels take them, at a detector sampling (pinned or measured).
-    pub fn optics_at(&self, detector_sampling: [Milliradians; 2]) -> Optics {
+    /// Whether the shape of the scan is known; a stand-in has as many positions and means nothing else.
+    pub fn is_shape_known(&self) -> bool {
+        self.scan_shape.provenance != Provenance::StandIn
+    }
+
+    /// What a phase needs and is not known, in the order of the flags.
+    pub fn unknown(&self) -> Vec<Parameter> {
+        let known = [
+            (Parameter::Voltage, self.voltage.is_some()),
+            (Parameter::SemiAngle, self.semi_angle.is_some()),
+            (Parameter::ScanStep, self.scan_step.is_some()),
+            (Parameter::Rotation, self.rotation.is_some()),
+            (Parameter::ScanShape, self.is_shape_known()),
+        ];
+        known.into_iter().filter(|(_, is_known)| !is_known).map(|(parameter, _)| parameter).collect()
+    }
+
+    /// A sentence that names what is not known; none where everything is.
+    pub fn unknown_text(&self) -> Option<String> {
+        let keys: Vec<_> = self.unknown().into_iter().map(Parameter::key).collect();
+        (!keys.is_empty()).then(|| format!("calibration unknown: {}", keys.join(", ")))
+    }
+
+    /// Distance of neighbouring scan positions along (row, col), where it is known.
+    pub fn step(&self) -> Option<[Nanometres; 2]> {
+        self.scan_step.as_ref().map(|step| step.value)
+    }
+
+    /// The optics as the kernels take them, at a detector sampling (pinned or measured); none where something is not known.
+    pub fn optics_at(&self, detector_sampling: [Milliradians; 2]) -> Option<Optics> {
         let given =
             self.aberrations.iter().map(|term| term.value).filter(|term| term.size.0 != 0.0).collect();
-        Optics {
-            voltage: self.voltage.value,
-            semi_angle: self.semi_angle.value,
-            scan_step: self.scan_step.value,
+        if !self.is_shape_known() {
+            return None;
+        }
+        Some(Optics {
+            voltage: self.voltage.as_ref()?.value,
+            semi_angle: self.semi_angle.as_ref()?.value,
+            scan_step: self.scan_step.as_ref()?.value,
             detector_sampling,
-            rotation: self.rotation.value,
+            rotation: self.rotation.as_ref()?.value,
             transpose: self.transpose.value,
             aberrations: Aberrations(given),
-        }
+        })
+    }
+
+    /// What a live reconstruction is told. A sampling that is not pinned is measured: the one in it is not used then.
+    pub fn known(&self) -> Known {
+        let sampling = self.detector_sampling.as_ref().map(|pinned| pinned.value);
+        Known { optics: self.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])), pins: self.pins() }
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use kernels::types::{Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
 use serde::Serialize;
 
+use super::OpticsTable;
+
 /// What one source says; everything may be left unsaid.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpticsValues {
@@ -51,6 +53,8 @@ impl OpticsValues {
 /// What a user said: flags, and an optics file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpticsRequest {
+    /// Given over the API while the daemon runs.
+    pub asked: OpticsValues,
     /// Given on the command line.
     pub flags: OpticsValues,
     /// Given in the TOML file of `--optics`, with the file's path.
@@ -60,8 +64,10 @@ pub struct OpticsRequest {
 impl OpticsRequest {
     /// The sources a user controls, strongest first.
     pub fn sources(&self) -> Vec<Source> {
-        let mut sources =
-            vec![Source { provenance: Provenance::Flag, place: String::new(), values: self.flags.clone() }];
+        let said = [(Provenance::Asked, &self.asked), (Provenance::Flag, &self.flags)];
+        let mut sources: Vec<Source> = said
+            .map(|(provenance, values)| Source { provenance, place: String::new(), values: values.clone() })
+            .into();
         if let Some((path, values)) = &self.optics_file {
             sources.push(Source {
                 provenance: Provenance::OpticsFile,
@@ -70,6 +76,32 @@ impl OpticsRequest {
             });
         }
         sources
+    }
+}
+
+impl OpticsRequest {
+    /// What the strongest source says of each parameter, with the keys of an optics file.
+    pub fn table(&self) -> OpticsTable {
+        let sources = self.sources();
+        let mut joined = OpticsValues::default();
+        for source in sources {
+            let said = source.values;
+            joined.voltage = joined.voltage.or(said.voltage);
+            joined.semi_angle = joined.semi_angle.or(said.semi_angle);
+            joined.scan_step = joined.scan_step.or(said.scan_step);
+            joined.rotation = joined.rotation.or(said.rotation);
+            joined.transpose = joined.transpose.or(said.transpose);
+            joined.scan_shape = joined.scan_shape.or(said.scan_shape);
+            joined.bf_centre = joined.bf_centre.or(said.bf_centre);
+            joined.bf_radius = joined.bf_radius.or(said.bf_radius);
+            joined.detector_sampling = joined.detector_sampling.or(said.detector_sampling);
+            for term in said.aberrations {
+                if !joined.aberrations.iter().any(|stronger| stronger.name() == term.name()) {
+                    joined.aberrations.push(term);
+                }
+            }
+        }
+        OpticsTable::of(&joined)
     }
 }
 
@@ -87,6 +119,9 @@ pub struct Source {
 /// Where a value came from. The order is the order of precedence: the first that speaks wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Provenance {
+    /// The API of the daemon, or its page.
+    #[serde(rename = "api")]
+    Asked,
     /// A command-line flag.
     #[serde(rename = "flag")]
     Flag,
@@ -105,17 +140,22 @@ pub enum Provenance {
     /// Nobody said: the documented default.
     #[serde(rename = "default")]
     Default,
+    /// Nobody knows: something stands for it so that what does not depend on it can be shown.
+    #[serde(rename = "stand-in")]
+    StandIn,
 }
 
 impl std::fmt::Display for Provenance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Asked => "api",
             Self::Flag => "flag",
             Self::OpticsFile => "optics file",
             Self::File => "file",
             Self::SideCar => "side-car",
             Self::Fitted => "fitted",
             Self::Default => "default",
+            Self::StandIn => "stand-in",
         })
     }
 }

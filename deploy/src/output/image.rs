@@ -156,8 +156,8 @@ impl Values {
 pub enum Axes {
     /// (scan_row, scan_col).
     Scan {
-        /// Distance of neighbouring positions along (row, col).
-        step: [Nanometres; 2],
+        /// Distance of neighbouring positions along (row, col), when it is known.
+        step: Option<[Nanometres; 2]>,
     },
     /// (det_row, det_col).
     Detector {
@@ -178,9 +178,9 @@ impl Axes {
     /// Size of one pixel along (row, col) and its unit; pixels where nothing else is known.
     pub fn pixel_size(self) -> ([f64; 2], &'static str) {
         match self {
-            Self::Scan { step } => (step.map(|nm| nm.0), "nm"),
+            Self::Scan { step: Some(step) } => (step.map(|nm| nm.0), "nm"),
             Self::Detector { sampling: Some(sampling) } => (sampling.map(|mrad| mrad.0), "mrad"),
-            Self::Detector { sampling: None } => ([1.0, 1.0], "px"),
+            Self::Scan { step: None } | Self::Detector { sampling: None } => ([1.0, 1.0], "px"),
         }
     }
 }
@@ -196,17 +196,17 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image over the scan.
+    /// An image over the scan, with the distance of its positions when it is known.
     ///
     /// # Errors
     /// When there is not one value a scan position, or none at all.
     pub fn over_scan(
         quantity: Quantity,
         scan: ScanShape,
-        step: [Nanometres; 2],
+        step: impl Into<Option<[Nanometres; 2]>>,
         values: Values,
     ) -> anyhow::Result<Self> {
-        Self::checked(quantity, [scan.rows, scan.cols], values, Axes::Scan { step })
+        Self::checked(quantity, [scan.rows, scan.cols], values, Axes::Scan { step: step.into() })
     }
 
     /// An image over the detector.

@@ -1,57 +1,99 @@
 //! After the last frame: the images, and the account of how they came about.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use kernels::types::{Gap, GapReason, Pixels};
-use ssb::LiveResult;
+use kernels::types::{Gap, GapReason, Milliradians, Pixels};
+use resident::Snapshot;
+use ssb::{LiveResult, LiveSpectra, Reconstruction, SsbDevice};
 
+use super::again::Finished;
+use super::chosen::Choices;
 use super::prepare::Prepared;
 use super::{Filled, Streamed, images};
 use crate::doctor::peak_memory_bytes;
-use crate::optics::MeasuredBrightField;
+use crate::optics::{MeasuredBrightField, ResolvedOptics};
 use crate::output::Image;
 use crate::report::{
-    BrightField, Encoded, Frames, Input, MissingFrames, RunReport, Software, Status, command_line, utc,
+    BrightField, Encoded, Frames, Input, Mask, MissingFrames, RunReport, Software, Status, command_line, utc,
 };
 use crate::request::RunRequest;
 
-/// Computes the images and draws up the report of a run of which at least one frame came.
-pub(super) fn settle(
-    device: String,
-    request: &RunRequest,
-    prepared: Prepared,
-    streamed: Streamed,
-) -> anyhow::Result<(Vec<Image>, RunReport, Option<LiveResult>)> {
-    let Prepared { subject, mut optics, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
-    let Streamed { filled, live } = streamed;
-    let mut warnings = subject.problems;
-    warnings.extend(corrupt(&filled.gaps));
+/// What an acquisition comes to by some choices.
+pub(super) struct Account {
+    pub(super) images: Vec<Image>,
+    pub(super) masks: Vec<(String, Mask)>,
+    pub(super) bright_field: Option<BrightField>,
+    pub(super) warnings: Vec<String>,
+    pub(super) live: Option<LiveResult>,
+    /// With what was measured.
+    pub(super) optics: ResolvedOptics,
+    pub(super) status: Status,
+}
+
+/// Computes the images; `lasting` is what there is to be said whatever is chosen.
+pub(super) fn of_choices(
+    snapshot: &Snapshot,
+    live: anyhow::Result<LiveResult>,
+    choices: &Choices,
+    pixel_mask: &[u32],
+    lasting: &[String],
+) -> anyhow::Result<Account> {
+    let mut warnings = lasting.to_vec();
+    let mut optics = choices.optics.clone();
     let live = live.map_err(|error| warnings.push(format!("no phase image: {error:#}"))).ok();
     if let Some(live) = &live {
-        warnings.extend(live.reconstruction.warnings.iter().map(ToString::to_string));
-        optics.fill_measured(measured(live));
+        let made = live.reconstruction.as_ref();
+        warnings.extend(made.into_iter().flat_map(|made| &made.warnings).map(ToString::to_string));
+        optics.fill_measured(measured(live, &optics));
     }
-
-    let snapshot = resident.snapshot();
-    let imaging = Instant::now();
-    let found = images::compute(&snapshot, live.as_ref(), &optics, request.rings, &pixel_mask)?;
-    let images_time = imaging.elapsed();
+    if let Some(unknown) = optics.unknown_text() {
+        warnings.push(format!("no phase image: {unknown}"));
+    }
+    let found = images::compute(snapshot, live.as_ref(), &optics, choices.rings, pixel_mask)?;
     warnings.extend(found.bright_field.as_ref().and_then(many_dead));
     let empty = found.masks.iter().filter(|(_, mask)| mask.pixels == 0);
     warnings.extend(empty.map(|(name, mask)| format!("{name} is all 0: no pixel is in it ({})", mask.rule)));
+    let made = live.as_ref().and_then(|live| live.reconstruction.as_ref());
+    let is_whole =
+        snapshot.over_scan().coverage().missing().is_empty() && made.is_some_and(Reconstruction::has_phase);
+    let status = if is_whole { Status::Complete } else { Status::Partial };
+    let images::Found { images, masks, bright_field } = found;
+    Ok(Account { images, masks, bright_field, warnings, live, optics, status })
+}
+
+/// Computes the images and draws up the report of a run of which at least one frame came.
+pub(super) fn settle<D: SsbDevice>(
+    device: &D,
+    request: &RunRequest,
+    prepared: Prepared,
+    streamed: Streamed,
+    spectra: Option<LiveSpectra<D>>,
+) -> anyhow::Result<Finished<D>> {
+    let spectra_bytes = prepared.spectra_bytes;
+    let Prepared { subject, chosen, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
+    let Streamed { filled, live } = streamed;
+    let mut lasting_warnings = subject.problems;
+    lasting_warnings.extend(corrupt(&filled.gaps));
+    let choices = live.as_ref().map_or_else(|_| chosen.current(), |live| chosen.of(&live.known));
+
+    let snapshot = resident.snapshot();
+    let imaging = Instant::now();
+    let Account { images, masks, bright_field, warnings, live, optics, status } =
+        of_choices(&snapshot, live, &choices, &pixel_mask, &lasting_warnings)?;
+    let images_time = imaging.elapsed();
 
     let totals = snapshot.totals();
     let missing = subject.frames_expected.saturating_sub(totals.frames);
-    let has_phase = live.as_ref().is_some_and(|live| live.reconstruction.has_phase());
     let notes = optics.notes.clone();
     let report = RunReport {
         software: Software::default(),
         command: command_line(),
         started_utc: utc(started),
-        status: if missing > 0 || !has_phase { Status::Partial } else { Status::Complete },
+        status,
         interrupted: missing > 0 && request.stop.is_raised(),
-        device,
+        device: device.name(),
         input: Input { compressed_bytes: filled.counters.bytes.get(), ..subject.input },
         frames: Frames {
             expected: subject.frames_expected,
@@ -61,28 +103,34 @@ pub(super) fn settle(
         },
         seconds: seconds(open_time, &filled, live.as_ref(), images_time),
         optics,
-        bright_field: found.bright_field,
-        masks: found.masks,
+        bright_field,
+        masks,
         encoded: Some(Encoded {
             bytes: totals.held_bytes,
             dense_bytes: totals.frames * (subject.detector.pixels() * subject.count_type.bytes()) as u64,
             spectra_bytes: live.as_ref().map_or(0, |live| live.spectra_bytes),
             peak_memory_bytes: peak_memory_bytes(),
         }),
-        loss_rad2: live.as_ref().and_then(|live| live.reconstruction.loss),
+        loss_rad2: live.as_ref().and_then(|live| live.reconstruction.as_ref()?.loss),
         images: Vec::new(),
         warnings,
         notes,
         folder: std::path::PathBuf::new(),
     };
-    Ok((found.images, report, live))
+    let spectra = spectra.map(Arc::new);
+    let not_written = None;
+    Ok(Finished { report, images, live, spectra, choices, not_written, lasting_warnings, spectra_bytes })
 }
 
-fn measured(live: &LiveResult) -> MeasuredBrightField {
+fn measured(live: &LiveResult, optics: &ResolvedOptics) -> MeasuredBrightField {
+    let sampling = optics.semi_angle.as_ref().map(|angle| match &live.known.optics {
+        Some(_) => live.bright_field.sampling,
+        None => [Milliradians(angle.value.0 / live.bright_field.edge_radius.0); 2],
+    });
     MeasuredBrightField {
         centre: live.bright_field.centre.map(Pixels),
         radius: live.bright_field.radius,
-        sampling: live.bright_field.sampling,
+        sampling,
     }
 }
 
@@ -137,7 +185,7 @@ fn seconds(
         ("read_decode_encode", filled.elapsed),
     ];
     if let Some(live) = live {
-        let timings = live.reconstruction.timings;
+        let timings = live.reconstruction.as_ref().map(|made| made.timings).unwrap_or_default();
         seconds.extend([
             ("ssb_rows", live.rows),
             ("ssb_columns", timings.columns),

@@ -26,7 +26,7 @@ pub(super) fn compute(
     pixel_mask: &[u32],
 ) -> anyhow::Result<Found> {
     let detector = snapshot.detector();
-    let step = optics.scan_step.value;
+    let step = optics.step();
     let scan = snapshot.scan();
     let sampling = optics.detector_sampling.as_ref().map(|sampling| sampling.value);
     let listed: Vec<bool> = pixel_mask.iter().map(|&mask| mask != 0).collect();
@@ -45,8 +45,7 @@ pub(super) fn compute(
 
     let mut found = Found { images: Vec::new(), masks: Vec::new(), bright_field: None };
     if let Some(live) = live {
-        let made = &live.reconstruction;
-        if made.has_phase() {
+        if let Some(made) = live.reconstruction.as_ref().filter(|made| made.has_phase()) {
             found.images.push(over_scan(Quantity::Phase, Values::F32(made.phase.clone()))?);
             found.images.push(over_scan(Quantity::Amplitude, Values::F32(made.amplitude.clone()))?);
             if let Some(mean_phase) = &made.mean_phase {
@@ -65,7 +64,7 @@ pub(super) fn compute(
             let pixels = mask.iter().filter(|&&inside| inside).count() as u64;
             let sums = over.mask_sum(&mask, Missing::Report)?;
             found.images.push(over_scan(quantity, Values::U64(sums.value))?);
-            let described = Mask::of(ring, radius, live.bright_field.sampling, pixels);
+            let described = Mask::of(ring, radius, sampling, pixels);
             found.masks.push((quantity.stem().to_owned(), described));
         }
     }
@@ -91,7 +90,7 @@ fn account(live: &LiveResult, snapshot: &Snapshot, listed: &[bool]) -> anyhow::R
     const MOST_LISTED: usize = 100;
     let is_dead = |&&pixel: &&u32| totals.get(pixel as usize) == Some(&0);
     Ok(BrightField {
-        pixels_used: live.reconstruction.num_pixels as u64,
+        pixels_used: live.reconstruction.as_ref().map_or(field.pixels.len(), |made| made.num_pixels) as u64,
         pixels_in_disk: field.num_in_disk as u64,
         masked_pixels: listed.iter().filter(|&&bad| bad).count() as u64,
         hot_pixels: field.hot.iter().chain(&field.marked).map(|&pixel| place(pixel as usize)).collect(),

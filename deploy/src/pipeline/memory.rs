@@ -115,7 +115,7 @@ fn spectra_bytes(scan: ScanShape, pixels: u64) -> u64 {
 pub(super) fn fewest_pixels(optics: &ResolvedOptics, detector: DetectorShape) -> u64 {
     let by_sampling = || {
         let [row, col] = optics.detector_sampling.as_ref()?.value;
-        Some(optics.semi_angle.value.0 / row.0.max(col.0))
+        Some(optics.semi_angle.as_ref()?.value.0 / row.0.max(col.0))
     };
     let radius = optics.bf_radius.as_ref().map(|radius| radius.value.0).or_else(by_sampling);
     let within = radius.unwrap_or(0.0).min(detector.rows.min(detector.cols) as f64 / 2.0);

@@ -45,6 +45,7 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<RunR
         };
         let name = format!("{} series {}", folder.display(), announced.key.id);
         let (mut subject, optics) = of_series(&announced, &request.optics, &name, None)?;
+        let optics = optics.resolve_whole(&request.optics)?;
         subject.compressed_bytes = series.bytes;
         subject.input.files.push(folder.clone());
         if found.num_damages > 0 {

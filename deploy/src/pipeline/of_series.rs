@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use ingest::stream::source::Announced;
-use kernels::types::{Kilovolts, ScanShape};
+use kernels::types::{DetectorShape, Kilovolts, ScanShape};
 
 use super::Subject;
 use crate::optics::{
-    Acquisition, OpticsRequest, OpticsValues, Provenance, ResolvedOptics, Source, check_settled, resolve,
+    Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, ResolvedOptics, Source, check_settled,
+    resolve, resolve_known,
 };
 use crate::report::{AcquiredWith, Input};
 
@@ -17,20 +18,53 @@ const CONTINUOUS: u64 = 1_000_000_000;
 /// What a frame is taken to be compressed to, where nobody knows yet: a part of its counts.
 const COMPRESSED_PART: u64 = 16;
 
-/// What is acquired in a series whose first image has come, and the microscope; what a person should know at once is among
-/// the problems. `name` is what the report calls it, `set` the scan the detector is set to, where it was asked.
+/// What a series itself says of its optics, to be joined with what people say, once and again.
+#[derive(Clone, Debug)]
+pub struct SeriesOptics {
+    recorded: Vec<Source>,
+    positions: u64,
+    detector: DetectorShape,
+}
+
+impl SeriesOptics {
+    /// What is known by now; what is not, the optics name.
+    ///
+    /// # Errors
+    /// A value that cannot be, or a scan shape of another number of positions.
+    pub fn resolve(&self, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
+        let optics = resolve_known(request, &self.recorded, Acquisition { frames_expected: self.positions })?;
+        check_settled(&optics, self.detector)?;
+        Ok(optics)
+    }
+
+    /// As [`resolve`](Self::resolve), where everything has to be known.
+    ///
+    /// # Errors
+    /// What is missing, by name, too.
+    pub fn resolve_whole(&self, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
+        let is_known = |source: &&Source| source.provenance != Provenance::StandIn;
+        let recorded: Vec<Source> = self.recorded.iter().filter(is_known).cloned().collect();
+        let optics = resolve(request, &recorded, Acquisition { frames_expected: self.positions })?;
+        check_settled(&optics, self.detector)?;
+        Ok(optics)
+    }
+}
+
+/// What is acquired in a series whose first image has come, and what it says of its optics; what a person should know at
+/// once is among the problems. `name` is what the report calls it, `set` the scan the detector is set to, where it was asked.
 ///
-/// The scan shape is what the user says, what the detector is set to, or the most nearly square one. The series has as many
-/// frames as that has positions, whatever it announced: more are left out, fewer are missing.
+/// The scan shape is what the user says or what the detector is set to; where nobody knows it, a single row of all images
+/// stands for it. The series has as many frames as that has positions, whatever it announced: more are left out, fewer are
+/// missing.
 ///
 /// # Errors
-/// No channel that can be read; a number of images that nobody knows; optics that are missing or impossible.
+/// No channel that can be read; a number of images that nobody knows.
 pub fn of_series(
     announced: &Announced,
     request: &OpticsRequest,
     name: &str,
     set: Option<ScanShape>,
-) -> anyhow::Result<(Subject, ResolvedOptics)> {
+) -> anyhow::Result<(Subject, SeriesOptics)> {
     let unknown = || anyhow!("its first image has no channel that can be read");
     let (detector, count_type) = announced.detector.zip(announced.count_type).ok_or_else(unknown)?;
     let said = announced.num_images;
@@ -38,14 +72,15 @@ pub fn of_series(
     // what the detector is set to counts where it agrees with what it announced
     let set = set.filter(|scan| said == Some(scan.positions() as u64));
     let mut problems = Vec::new();
-    let scan = match (given.or(set), said) {
-        (Some(scan), _) => scan,
+    let (scan, provenance) = match (given.or(set), said) {
+        (Some(scan), _) => (scan, Provenance::Default),
         (None, Some(images)) if images < CONTINUOUS => {
-            let scan = nearly_square(images);
+            let cols = usize::try_from(images).unwrap_or(usize::MAX).max(1);
+            let hint = square(images).map_or_else(String::new, |scan| format!("; it could be {scan}"));
             problems.push(format!(
-                "the scan shape is not given: {images} images are taken as {scan} (--scan-shape ROWSxCOLS)"
+                "the scan shape is not known: {images} images are shown as one row (--scan-shape ROWSxCOLS){hint}"
             ));
-            scan
+            (ScanShape { rows: 1, cols }, Provenance::StandIn)
         }
         (None, _) => {
             return Err(anyhow!(
@@ -77,12 +112,11 @@ pub fn of_series(
         },
     };
     let shape = Source {
-        provenance: Provenance::Default,
+        provenance,
         place: "the number of images".to_owned(),
         values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
     };
-    let optics = resolve(request, &[stream, shape], Acquisition { frames_expected: positions })?;
-    check_settled(&optics, detector)?;
+    let optics = SeriesOptics { recorded: vec![stream, shape], positions, detector };
     let frame_bytes = (detector.pixels() * count_type.bytes()) as u64;
     let subject = Subject {
         frames_expected: positions,
@@ -106,11 +140,12 @@ pub fn of_series(
     Ok((subject, optics))
 }
 
-/// The scan of so many images that is nearest to a square, with rows no longer than columns.
-fn nearly_square(images: u64) -> ScanShape {
-    let images = usize::try_from(images).unwrap_or(usize::MAX).max(1);
-    let rows = (1..=images.isqrt()).rev().find(|rows| images.is_multiple_of(*rows)).unwrap_or(1);
-    ScanShape { rows, cols: images / rows }
+/// The square scan of so many images, where there is one: a hint, never an answer.
+pub fn square(images: u64) -> Option<ScanShape> {
+    let side = images.isqrt();
+    (side > 1 && side * side == images).then_some(())?;
+    let side = usize::try_from(side).ok()?;
+    Some(ScanShape { rows: side, cols: side })
 }
 
 #[cfg(test)]
@@ -118,12 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_of_unknown_shape_is_as_square_as_its_number_of_images_allows() {
-        let shape = |images| {
-            let ScanShape { rows, cols } = nearly_square(images);
-            (rows, cols)
-        };
-        assert_eq!([shape(4096), shape(8192), shape(12)], [(64, 64), (64, 128), (3, 4)]);
-        assert_eq!([shape(4099), shape(1), shape(0)], [(1, 4099), (1, 1), (1, 1)]);
+    fn a_square_number_of_images_may_be_a_square_scan() {
+        let shape = |images| square(images).map(|scan| (scan.rows, scan.cols));
+        assert_eq!([shape(4096), shape(4)], [Some((64, 64)), Some((2, 2))]);
+        assert_eq!([shape(8192), shape(4097), shape(1), shape(0), shape(u64::MAX)], [None; 5]);
     }
 }

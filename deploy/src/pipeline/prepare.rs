@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::anyhow;
-use kernels::types::Milliradians;
 use resident::{Budget, Resident};
-use ssb::{LiveSettings, Moments, Options};
+use ssb::{LiveSettings, Moments, Options, Rows};
 
-use super::Subject;
+use super::chosen::{Choices, Chosen};
 use super::memory::{Needs, fewest_pixels};
+use super::{Subject, Unwritable};
 use crate::doctor::MemoryReport;
 use crate::optics::ResolvedOptics;
 use crate::report::{ResultFolder, older_results, prepare_folder};
@@ -18,13 +18,16 @@ use crate::request::RunRequest;
 /// An acquisition that is ready to be read.
 pub(super) struct Prepared {
     pub(super) subject: Subject,
-    pub(super) optics: ResolvedOptics,
+    /// The microscope and the virtual detectors.
+    pub(super) chosen: Chosen,
     /// The detector's own mask, 0 is good, `[det_row][det_col]`.
     pub(super) pixel_mask: Vec<u32>,
     /// Empty, and as large as the memory allows.
     pub(super) resident: Arc<Resident>,
     /// Most bytes the spectra may take.
-    spectra_bytes: u64,
+    pub(super) spectra_bytes: u64,
+    /// Why no results can be written, where that is to be borne.
+    pub(super) not_writable: Option<String>,
     /// What a person should know before it starts, one sentence each.
     pub(super) notes: Vec<String>,
     /// When it began.
@@ -45,7 +48,8 @@ impl Prepared {
         subject: Subject,
         optics: ResolvedOptics,
         opening: Instant,
-    ) -> anyhow::Result<(Self, ResultFolder)> {
+        unwritable: Unwritable,
+    ) -> anyhow::Result<(Self, Option<ResultFolder>)> {
         let started = SystemTime::now() - opening.elapsed();
         let pixel_mask = pixel_mask(&subject)?;
         let scan = optics.scan_shape.value;
@@ -60,27 +64,40 @@ impl Prepared {
         let shares = needs.share(&MemoryReport::examine())?;
         let budget = Budget { bytes: shares.counts_bytes };
         let resident = Arc::new(Resident::new(scan, subject.detector, subject.count_type, budget)?);
-        let folder = prepare_folder(&request.out, scan, subject.detector)?;
+        let (folder, not_writable) = match (prepare_folder(&request.out, scan, subject.detector), unwritable)
+        {
+            (Ok(folder), _) => (Some(folder), None),
+            (Err(error), Unwritable::Fails) => return Err(error),
+            (Err(error), Unwritable::Borne) => (None, Some(format!("{error:#}"))),
+        };
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
         let elapsed = opening.elapsed();
         let spectra_bytes = shares.spectra_bytes;
-        Ok((Self { subject, optics, pixel_mask, resident, spectra_bytes, notes, started, elapsed }, folder))
+        let moments = if request.loss { Moments::Compute } else { Moments::Skip };
+        let chosen = Chosen::new(Choices { optics, rings: request.rings, moments });
+        let prepared = Self {
+            subject,
+            chosen,
+            pixel_mask,
+            resident,
+            spectra_bytes,
+            not_writable,
+            notes,
+            started,
+            elapsed,
+        };
+        Ok((prepared, folder))
     }
 
     /// What the reconstruction is told.
-    pub(super) fn live_settings(&self, request: &RunRequest) -> LiveSettings {
-        let optics = &self.optics;
-        let sampling = optics.detector_sampling.as_ref().map(|pinned| pinned.value);
+    pub(super) fn live_settings(&self) -> LiveSettings {
+        let Choices { optics, moments, .. } = self.chosen.current();
         LiveSettings {
-            // A sampling that is not pinned is measured: the one given here is not used then.
-            optics: optics.optics_at(sampling.unwrap_or([Milliradians(1.0); 2])),
-            pins: optics.pins(),
+            microscope: self.chosen.microscope(),
+            rows: if optics.is_shape_known() { Rows::Transform } else { Rows::Leave },
             pixel_mask: self.pixel_mask.clone(),
-            options: Options {
-                moments: if request.loss { Moments::Compute } else { Moments::Skip },
-                ..Options::default()
-            },
+            options: Options { moments, ..Options::default() },
             most_bytes: self.spectra_bytes,
             previews: None,
         }

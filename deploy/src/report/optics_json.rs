@@ -26,6 +26,19 @@ impl Entry {
         }
     }
 
+    /// What nobody knows is null, with null for its origin.
+    fn known<T>(
+        key: &str,
+        unit: &'static str,
+        resolved: Option<&Resolved<T>>,
+        value: impl Fn(&T) -> Value,
+    ) -> Self {
+        match resolved {
+            Some(_) => Self::measured(key, unit, resolved, value),
+            None => Self { detail: json!("not known"), ..Self::measured(key, unit, resolved, value) },
+        }
+    }
+
     /// What was to be measured and was not is null, with null for its origin.
     fn measured<T>(
         key: &str,
@@ -80,12 +93,15 @@ impl Serialize for Column<'_> {
 
 fn entries(optics: &ResolvedOptics) -> Vec<Entry> {
     let shape = optics.scan_shape.value;
-    let step = optics.scan_step.value;
     let mut entries = vec![
-        Entry::new("voltage_kv", "kV", &optics.voltage, json!(optics.voltage.value.0)),
-        Entry::new("semi_angle_mrad", "mrad", &optics.semi_angle, json!(optics.semi_angle.value.0)),
-        Entry::new("scan_step_nm", "nm, (row, col)", &optics.scan_step, json!(step.map(|Nanometres(nm)| nm))),
-        Entry::new("rotation_deg", "deg, detector to scan", &optics.rotation, json!(optics.rotation.value.0)),
+        Entry::known("voltage_kv", "kV", optics.voltage.as_ref(), |voltage| json!(voltage.0)),
+        Entry::known("semi_angle_mrad", "mrad", optics.semi_angle.as_ref(), |angle| json!(angle.0)),
+        Entry::known("scan_step_nm", "nm, (row, col)", optics.scan_step.as_ref(), |step| {
+            json!(step.map(|Nanometres(nm)| nm))
+        }),
+        Entry::known("rotation_deg", "deg, detector to scan", optics.rotation.as_ref(), |rotation| {
+            json!(rotation.0)
+        }),
         Entry::new("transpose", "bool", &optics.transpose, json!(optics.transpose.value)),
         Entry::new(
             "scan_shape",

@@ -22,7 +22,7 @@ fn report() -> RunReport {
         place: "set_master.h5".to_owned(),
         values: OpticsValues { voltage: Some(Kilovolts(300.0)), ..Default::default() },
     };
-    let request = OpticsRequest { flags, optics_file: None };
+    let request = OpticsRequest { flags, optics_file: None, ..Default::default() };
     let optics = resolve(&request, &[file], Acquisition { frames_expected: 6 }).unwrap();
     RunReport {
         software: Software::default(),
@@ -77,7 +77,7 @@ fn optics_are_plain_numbers_with_origin_detail_and_unit_under_the_same_keys() {
     report.optics.fill_measured(MeasuredBrightField {
         centre: [Pixels(95.3), Pixels(96.85)],
         radius: Pixels(50.0),
-        sampling: [Milliradians(0.6); 2],
+        sampling: Some([Milliradians(0.6); 2]),
     });
     let (_dir, json, _) = written(&mut report, &[]);
     assert_eq!(json["optics"]["voltage_kv"], 300.0);
@@ -177,8 +177,8 @@ fn a_file_that_cannot_be_replaced_costs_no_result() {
 #[test]
 fn an_endless_ring_has_no_outer_radius() {
     let ring = Ring { inner: 1.1, outer: f64::INFINITY };
-    let mask = Mask::of(ring, Pixels(50.0), [Milliradians(0.6); 2], 9);
-    assert!((mask.inner_px - 55.0).abs() < 1e-9 && (mask.inner_mrad - 33.0).abs() < 1e-9);
+    let mask = Mask::of(ring, Pixels(50.0), Some([Milliradians(0.6); 2]), 9);
+    assert!((mask.inner_px - 55.0).abs() < 1e-9 && (mask.inner_mrad.unwrap() - 33.0).abs() < 1e-9);
     assert_eq!((mask.outer_px, mask.outer_mrad), (None, None));
     assert!(mask.rule.starts_with("1.1 R <= r,"), "{}", mask.rule);
 }

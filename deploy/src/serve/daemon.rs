@@ -9,13 +9,14 @@ use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::{Announced, SeriesEnd, StreamSource};
 use kernels::Cpu;
 use kernels::types::ScanShape;
-use ssb::Preview;
+use ssb::{Moments, Preview};
 
 use super::ServeRequest;
 use super::hub::Hub;
-use super::series::{Ended, SHARED, Series};
-use crate::optics::ResolvedOptics;
-use crate::pipeline::{Finished, Listener, Subject, of_series, run_source};
+use super::series::{Ended, SHARED, Series, Setup};
+use crate::optics::OpticsRequest;
+use crate::output::Quantity;
+use crate::pipeline::{Choices, Finished, Listener, Subject, Unwritable, of_series, run_source};
 use crate::report::utc;
 use crate::request::RunRequest;
 
@@ -34,7 +35,7 @@ pub(super) fn run(
             Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
             Err(error) => {
                 // listed, so that it is seen
-                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 })
+                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }, None)
                     .failed(format!("{error:#}"), None);
                 hub.tell();
                 Err(error)
@@ -53,11 +54,12 @@ pub(super) fn run(
     Ok(failed)
 }
 
-/// A series whose first image has come, with everything settled that its reconstruction needs.
+/// A series whose first image has come, with everything settled that can be by then.
 struct Acquiring {
     announced: Announced,
     subject: Subject,
-    optics: ResolvedOptics,
+    setup: Setup,
+    choices: Choices,
     opening: Instant,
 }
 
@@ -65,8 +67,12 @@ impl Acquiring {
     fn new(request: &ServeRequest, announced: &Announced, hub: &Hub) -> anyhow::Result<Self> {
         let opening = Instant::now();
         let name = format!("tcp://{} series {}", request.stream, announced.key.id);
-        let (subject, optics) = of_series(announced, &request.optics, &name, hub.watch.said().scan())?;
-        Ok(Self { announced: announced.clone(), subject, optics, opening })
+        let asked = hub.asked();
+        let said = OpticsRequest { asked: asked.optics()?, ..request.optics.clone() };
+        let (subject, optics) = of_series(announced, &said, &name, hub.watch.said().scan())?;
+        let setup = Setup { optics, request: request.optics.clone(), rings: request.rings };
+        let choices = setup.choices(&asked)?;
+        Ok(Self { announced: announced.clone(), subject, setup, choices, opening })
     }
 
     /// Lets the frames through the pipeline; returns what is to be said of it.
@@ -77,8 +83,8 @@ impl Acquiring {
         hub: &Arc<Hub>,
         say: &(dyn Fn(&str) + Sync),
     ) -> anyhow::Result<String> {
-        let scan = self.optics.scan_shape.value;
-        let series = hub.begin(self.announced.clone(), scan);
+        let scan = self.choices.optics.scan_shape.value;
+        let series = hub.begin(self.announced.clone(), scan, Some(self.setup));
         self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
         let id = self.announced.key.id;
         say(&format!("series {id}: receiving {} frames, {scan}", self.subject.frames_expected));
@@ -88,6 +94,7 @@ impl Acquiring {
             ..SeriesSettings::new(self.subject.frames_expected)
         };
         let folder = own_folder(&request.out, id);
+        let belongs = folder.clone();
         let run = RunRequest {
             master: self.subject.input.master.clone(),
             series: None,
@@ -95,9 +102,9 @@ impl Acquiring {
             optics: request.optics.clone(),
             memory_budget_bytes: request.memory_budget_bytes,
             threads: None,
-            loss: false,
+            loss: self.choices.moments == Moments::Compute,
             quiet: true,
-            rings: request.rings,
+            rings: self.choices.rings,
             stop: request.stop.clone(),
         };
         let not_saved = hub.not_saved();
@@ -111,6 +118,7 @@ impl Acquiring {
                     series.running(running);
                     hub.tell();
                 }),
+                unwritable: Unwritable::Borne,
                 previews: Some(previews),
                 reconstructed: Box::new(|live| {
                     let (field, made) = (live.bright_field.clone(), live.reconstruction.clone());
@@ -119,13 +127,13 @@ impl Acquiring {
                 }),
             };
             let frames = |raw, _counters| end = source.read_series(settings, &raw);
-            run_source(Cpu, &run, (self.subject, self.optics, self.opening), frames, listener)
+            run_source(Cpu, &run, (self.subject, self.choices.optics, self.opening), frames, listener)
         });
         let lost = hub.not_saved() - not_saved;
         if lost > 0 {
             series.warn(format!("{lost} messages of the detector were NOT SAVED: {}", hub.record_error()));
         }
-        let said = conclude(&series, id, finished, end);
+        let said = conclude(&series, belongs, finished, end);
         hub.tell();
         said
     }
@@ -134,15 +142,16 @@ impl Acquiring {
 /// Takes previews to where they are looked at.
 fn show_previews(previews: &Receiver<Preview>, series: &Series, hub: &Hub) {
     for preview in previews {
+        series.look(&preview.bright_field);
         series.set_phase(|phase| phase.preview(preview));
         hub.tell();
     }
 }
 
-/// Writes down how a series ended, and says it in a line.
+/// Writes down how a series ended, and says it in a line; its results belong into a folder.
 fn conclude(
     series: &Series,
-    id: u64,
+    belongs: PathBuf,
     finished: anyhow::Result<Finished<Cpu>>,
     end: Option<SeriesEnd>,
 ) -> anyhow::Result<String> {
@@ -152,41 +161,55 @@ fn conclude(
         missing: 0,
         corrupt: 0,
         folder: None,
+        belongs: None,
         seconds: 0.0,
     };
-    let Finished { report, live, spectra, .. } = match finished {
+    let finished = match finished {
         Ok(finished) => finished,
         Err(error) => {
             series.failed(format!("{error:#}"), Some(ended));
             return Err(error);
         }
     };
+    let report = &finished.report;
     let seconds = report.seconds.iter().find(|(stage, _)| stage == "read_decode_encode");
     let of_kind = |kind| report.frames.gaps.iter().filter(move |gap| gap.kind == kind);
+    let (folder, belongs) = match &finished.not_written {
+        None => (Some(report.folder.clone()), report.folder.clone()),
+        Some(_) => (None, belongs),
+    };
     let ended = Ended {
         missing: report.frames.missing,
         corrupt: of_kind("corrupt").map(|gap| gap.count).sum(),
-        folder: Some(report.folder.clone()),
+        folder,
+        belongs: Some(belongs.clone()),
         seconds: seconds.map_or(0.0, |(_, seconds)| *seconds),
         ..ended
     };
     let shared = if ended.counts.is_shared() { format!("; {SHARED}") } else { String::new() };
     let frames = &report.frames;
+    let has_phase = finished.images.iter().any(|image| image.quantity() == Quantity::Phase);
+    let no_phase = match (has_phase, report.optics.unknown_text()) {
+        (true, _) => String::new(),
+        (false, Some(unknown)) => format!(", no phase image ({unknown})"),
+        (false, None) => ", no phase image".to_owned(),
+    };
+    let place = match &finished.not_written {
+        None => belongs.display().to_string(),
+        Some(why) => format!("results NOT WRITTEN ({why})"),
+    };
     let said = format!(
-        "series {id}: {}: {} of {} frames, {} missing ({}{shared}){}, {}",
-        if frames.missing == 0 && live.is_some() { "complete" } else { "PARTIAL" },
+        "series {}: {}: {} of {} frames, {} missing ({}{shared}){no_phase}, {place}",
+        series.id(),
+        if frames.missing == 0 && has_phase { "complete" } else { "PARTIAL" },
         frames.received,
         frames.expected,
         frames.missing,
         ended.why,
-        if live.is_some() { "" } else { ", no phase image" },
-        report.folder.display(),
     );
-    if let Some((live, spectra)) = live.zip(spectra) {
-        let optics = report.optics.optics_at(live.bright_field.sampling);
-        series.set_phase(|phase| phase.keep(spectra, optics));
-    }
-    series.finished(report.status, report.optics.clone(), &report.warnings, ended);
+    series.finished(finished, ended);
+    // what was asked for while the last phase was made
+    series.remake()?;
     Ok(said)
 }
 

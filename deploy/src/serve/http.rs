@@ -3,6 +3,8 @@
 //! Bounded: requests in work, clients of the events, bytes of a request. No path that a client sends reaches the file
 //! system: names are looked up among those there are.
 
+mod resources;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,7 @@ use super::capped::Capped;
 use super::hub::Hub;
 use super::images::{self, Asked, Format};
 use super::phase::Changes;
-use super::series::Series;
+use super::series::{Series, View};
 use super::{metrics, page};
 use crate::output::{Image, Quantity, Values};
 
@@ -132,6 +134,7 @@ fn router(hub: Arc<Hub>, access: Access) -> Router {
         .route("/api/v1/series/{number}", get(series))
         .route("/api/v1/series/{number}/images/{name}", get(image))
         .route("/api/v1/series/{number}/reconstruct", post(reconstruct))
+        .merge(resources::router())
         .route("/api/v1/events", get(events))
         .fallback(async || refused(StatusCode::NOT_FOUND, "there is no such page"))
         .layer(DefaultBodyLimit::max(MOST_REQUEST_BYTES))
@@ -201,14 +204,13 @@ async fn image(
     let series = shared.series(&number)?;
     let quantity =
         images::named(&name).ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such image"))?;
-    let rings = shared.hub.rings;
     let work = move || {
         if series.view().is_none()
             && let Some(stored) = stored(&series, quantity, asked.format)?
         {
             return Ok(stored);
         }
-        let (image, version) = images::image(&series, &rings, quantity, &asked)?;
+        let (image, version) = images::image(&series, quantity, &asked)?;
         images::encoded(&image, version, asked.format)
     };
     let bytes = shared.compute(work).await?;
@@ -239,13 +241,12 @@ async fn reconstruct(
         let again = series.phase(|phase| phase.again());
         let again =
             again.ok_or_else(|| anyhow!("the spectra of this series are not in memory, or not complete"))?;
-        let (snapshot, optics, _) = series.view().context("the series is no longer in memory")?;
+        let View { snapshot, optics, .. } = series.view().context("the series is no longer in memory")?;
         let made = again.reconstruct(&changes)?;
         let pixels = made.num_pixels;
         let coverage = snapshot.over_scan().coverage();
-        let image =
-            Image::over_scan(Quantity::Phase, made.scan, optics.scan_step.value, Values::F32(made.phase))?
-                .with_missing(coverage.missing());
+        let image = Image::over_scan(Quantity::Phase, made.scan, optics.step(), Values::F32(made.phase))?
+            .with_missing(coverage.missing());
         let version = series.phase(|phase| phase.version());
         images::raw(&image, version, &json!({ "pixels_used": pixels }))
     };

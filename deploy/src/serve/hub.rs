@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ServeRequest;
+use super::asked::{Asked, Resource, rings_json};
 use super::detector::Watch;
-use super::series::{Series, SeriesState};
+use super::series::{Series, SeriesState, Setup};
 use crate::doctor::{MemoryReport, free_bytes};
+use crate::optics::OpticsRequest;
 use crate::rings::Rings;
 use crate::simplon::Simplon;
 
@@ -39,7 +41,10 @@ pub(super) struct Hub {
     /// `HOST:PORT` of the stream.
     address: String,
     out: PathBuf,
-    pub(super) rings: Rings,
+    /// The virtual detectors where nothing is asked for.
+    rings: Rings,
+    /// The microscope where nothing is asked for.
+    optics: OpticsRequest,
     /// The detector's own interface, where it is known.
     pub(super) detector: Option<Simplon>,
     /// What it said last.
@@ -54,6 +59,8 @@ struct Inner {
     /// Oldest first; the last is the newest.
     series: Vec<Arc<Series>>,
     begun: u64,
+    /// What is asked for of the next series.
+    asked: Asked,
 }
 
 impl Hub {
@@ -74,6 +81,7 @@ impl Hub {
             address: request.stream.clone(),
             out: request.out.clone(),
             rings: request.rings,
+            optics: request.optics.clone(),
             detector: request.api.as_deref().map(Simplon::new),
             watch: Watch::new(),
         }
@@ -101,13 +109,13 @@ impl Hub {
     }
 
     /// A series begins; what older ones hold in memory is let go.
-    pub(super) fn begin(&self, announced: Announced, scan: ScanShape) -> Arc<Series> {
+    pub(super) fn begin(&self, announced: Announced, scan: ScanShape, setup: Option<Setup>) -> Arc<Series> {
         let series = {
             let mut inner = self.inner();
             inner.armed = None;
             inner.begun += 1;
             inner.series.iter().for_each(|series| series.release());
-            let series = Arc::new(Series::new(inner.begun, announced, scan));
+            let series = Arc::new(Series::new(inner.begun, announced, scan, setup, inner.asked.clone()));
             inner.series.push(series.clone());
             let surplus = inner.series.len().saturating_sub(MOST_SERIES);
             inner.series.drain(..surplus);
@@ -115,6 +123,46 @@ impl Hub {
         };
         self.tell();
         series
+    }
+
+    /// What is asked for of the next series.
+    pub(super) fn asked(&self) -> Asked {
+        self.inner().asked.clone()
+    }
+
+    /// Asks for something of the next series.
+    ///
+    /// # Errors
+    /// Something that cannot be, with what was got and expected.
+    pub(super) fn ask(&self, resource: Resource, body: &Value) -> anyhow::Result<()> {
+        {
+            let mut inner = self.inner();
+            inner.asked = inner.asked.with(resource, body)?;
+        }
+        self.tell();
+        Ok(())
+    }
+
+    /// What the next series is taken with, as far as it is known before it begins.
+    ///
+    /// # Errors
+    /// None: what was taken was checked.
+    pub(super) fn defaults_json(&self, resource: Resource) -> anyhow::Result<Value> {
+        let asked = self.asked();
+        Ok(match resource {
+            Resource::Optics => {
+                let request = OpticsRequest { asked: asked.optics()?, ..self.optics.clone() };
+                json!({ "values": request.table(), "asked": asked.optics_json() })
+            }
+            Resource::Masks => {
+                let mut masks = rings_json(&asked.rings(self.rings)?);
+                let said = asked.optics()?;
+                masks["centre_px"] = json!(said.bf_centre.map(|centre| centre.map(|px| px.0)));
+                masks["radius_px"] = json!(said.bf_radius.map(|radius| radius.0));
+                masks
+            }
+            Resource::Reconstruction => json!({ "mean_phase": asked.moments() == ssb::Moments::Compute }),
+        })
     }
 
     /// The daemon ends.

@@ -6,12 +6,12 @@ use resident::{Missing, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use ssb::BrightField;
-use ssb::bright_field::{Pattern, bright_field};
+use ssb::bright_field::{ANY_SEMI_ANGLE, Pattern, bright_field};
 
-use super::series::Series;
+use super::series::{Series, View};
 use crate::optics::ResolvedOptics;
 use crate::output::{Axes, Image, Quantity, Values, picture_png, tiff_bytes};
-use crate::rings::{Ring, Rings};
+use crate::rings::Ring;
 
 /// What is asked of an image.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -86,17 +86,12 @@ pub(super) fn named(name: &str) -> Option<Quantity> {
 ///
 /// # Errors
 /// Nothing has come yet, or the memory was let go; a ring that is none; no bright field where one is needed.
-pub(super) fn image(
-    series: &Series,
-    rings: &Rings,
-    quantity: Quantity,
-    asked: &Asked,
-) -> anyhow::Result<(Image, u64)> {
-    let (snapshot, optics, pixel_mask) =
+pub(super) fn image(series: &Series, quantity: Quantity, asked: &Asked) -> anyhow::Result<(Image, u64)> {
+    let View { snapshot, optics, rings, pixel_mask } =
         series.view().ok_or_else(|| anyhow!("series {} is no longer in memory", series.number))?;
     let totals = snapshot.totals();
     ensure!(totals.frames > 0, "no frame of series {} has come yet", series.number);
-    let (scan, step) = (snapshot.scan(), optics.scan_step.value);
+    let (scan, step) = (snapshot.scan(), optics.step());
     let over = snapshot.over_scan();
     let over_scan = |values| {
         anyhow::Ok(Image::over_scan(quantity, scan, step, values)?.with_missing(over.coverage().missing()))
@@ -172,7 +167,8 @@ fn field(
     optics: &ResolvedOptics,
     pixel_mask: &[u32],
 ) -> anyhow::Result<BrightField> {
-    if let Some(field) = series.phase(|phase| phase.bright_field().cloned()) {
+    let found = series.phase(|phase| phase.bright_field().cloned());
+    if let Some(field) = found.filter(|field| is_as_pinned(field, optics)) {
         return Ok(BrightField::clone(&field));
     }
     let over = snapshot.over_scan();
@@ -186,7 +182,15 @@ fn field(
         pixel_mask,
         marker_hits: Some(&hits),
     };
-    Ok(bright_field(&pattern, optics.semi_angle.value, &optics.pins())?)
+    let semi_angle = optics.semi_angle.as_ref().map_or(ANY_SEMI_ANGLE, |angle| angle.value);
+    Ok(bright_field(&pattern, semi_angle, &optics.pins())?)
+}
+
+/// Whether a bright field has the disk that is pinned, if one is.
+fn is_as_pinned(field: &BrightField, optics: &ResolvedOptics) -> bool {
+    let pins = optics.pins();
+    pins.centre.is_none_or(|centre| centre == field.centre)
+        && pins.radius.is_none_or(|radius| radius == field.radius)
 }
 
 /// The bytes of an image.
@@ -206,7 +210,8 @@ pub(super) fn encoded(image: &Image, version: u64, format: Format) -> anyhow::Re
 /// says what `more` says.
 pub(super) fn raw(image: &Image, version: u64, more: &Value) -> anyhow::Result<Vec<u8>> {
     let (axes, size, unit) = match image.axes() {
-        Axes::Scan { step } => ("scan", Some(step.map(|step| step.0)), "nm"),
+        Axes::Scan { step: Some(step) } => ("scan", Some(step.map(|step| step.0)), "nm"),
+        Axes::Scan { step: None } => ("scan", None, "px"),
         Axes::Detector { sampling: Some(sampling) } => {
             ("detector", Some(sampling.map(|step| step.0)), "mrad")
         }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use ssb::reconstruct::reconstruct;
 use ssb::{BrightField, LiveSpectra, Options, Preview, Reconstruction};
 
+use crate::output::Quantity;
+
 /// What there is of it.
 #[derive(Debug, Default)]
 pub(super) struct Phase {
@@ -33,21 +35,21 @@ impl Phase {
         self.version += 1;
         self.rows = preview.rows;
         self.field = Some(Arc::new(preview.bright_field));
-        self.made = preview.reconstruction.has_phase().then(|| Arc::new(preview.reconstruction));
+        self.made = preview.reconstruction.filter(Reconstruction::has_phase).map(Arc::new);
     }
 
-    /// The phase of everything.
-    pub(super) fn finish(&mut self, field: BrightField, made: Reconstruction) {
+    /// The phase of everything, where there is one.
+    pub(super) fn finish(&mut self, field: BrightField, made: Option<Reconstruction>) {
         self.version += 1;
         self.is_final = true;
-        self.rows = made.scan.rows;
+        self.rows = made.as_ref().map_or(0, |made| made.scan.rows);
         self.field = Some(Arc::new(field));
-        self.made = made.has_phase().then(|| Arc::new(made));
+        self.made = made.filter(Reconstruction::has_phase).map(Arc::new);
     }
 
     /// What it was made of, and with which optics: it can be made again by others.
-    pub(super) fn keep(&mut self, spectra: LiveSpectra<Cpu>, optics: Optics) {
-        self.spectra = Some((Arc::new(spectra), optics));
+    pub(super) fn keep(&mut self, spectra: Arc<LiveSpectra<Cpu>>, optics: Optics) {
+        self.spectra = Some((spectra, optics));
     }
 
     /// Lets go of images and spectra.
@@ -55,8 +57,13 @@ impl Phase {
         (self.made, self.spectra) = (None, None);
     }
 
-    pub(super) fn is_there(&self) -> bool {
-        self.made.is_some()
+    /// Whether an image can be had, as far as it is of the phase.
+    pub(super) fn has(&self, quantity: Quantity) -> bool {
+        match quantity {
+            Quantity::Phase | Quantity::Amplitude => self.made.is_some(),
+            Quantity::MeanPhase => self.made.as_ref().is_some_and(|made| made.mean_phase.is_some()),
+            _ => true,
+        }
     }
 
     /// The images.

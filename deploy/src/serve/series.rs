@@ -1,21 +1,25 @@
 //! One series: how far it is, and what it holds for those who look.
 
+mod json;
+mod results;
+
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::Announced;
+use kernels::Cpu;
 use kernels::types::ScanShape;
 use resident::Snapshot;
-use serde_json::{Value, json};
+use ssb::BrightField;
 
-use super::hub::seconds_since;
+use super::asked::Asked;
 use super::phase::Phase;
-use crate::optics::ResolvedOptics;
-use crate::output::Quantity;
-use crate::pipeline::Running;
-use crate::report::{Status, utc};
+use super::warnings;
+use crate::optics::{OpticsRequest, ResolvedOptics};
+use crate::pipeline::{Choices, Finished, Running, SeriesOptics};
+use crate::rings::Rings;
 
 /// How far a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +44,55 @@ pub(super) struct Series {
     announced: Announced,
     pub(super) scan: ScanShape,
     started: (SystemTime, Instant),
+    /// What its optics are joined from; none where it could not begin.
+    setup: Option<Setup>,
     inner: Mutex<Inner>,
+    /// Held while its results are made again.
+    remaking: Mutex<()>,
+}
+
+/// What the choices of a series are joined from.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// What it says itself.
+    pub(super) optics: SeriesOptics,
+    /// What flags and files say.
+    pub(super) request: OpticsRequest,
+    /// The virtual detectors where nothing is asked for.
+    pub(super) rings: Rings,
+}
+
+impl Setup {
+    /// What this comes to.
+    ///
+    /// # Errors
+    /// A value that cannot be, in the keys of the API.
+    pub(super) fn choices(&self, asked: &Asked) -> anyhow::Result<Choices> {
+        let request = OpticsRequest { asked: asked.optics()?, ..self.request.clone() };
+        let optics = self.optics.resolve(&request)?;
+        Ok(Choices { optics, rings: asked.rings(self.rings)?, moments: asked.moments() })
+    }
 }
 
 /// What changes.
 #[derive(Debug)]
 struct Inner {
     state: SeriesState,
+    asked: Asked,
     /// The resident and what belongs to it; gone once the next series begins.
     running: Option<Running>,
     phase: Phase,
-    optics: Option<ResolvedOptics>,
+    choices: Option<Choices>,
+    /// The results, as long as they are in memory.
+    finished: Option<Arc<Finished<Cpu>>>,
     ended: Option<Ended>,
     problem: Option<String>,
+    /// What was said of it, once and for all.
     warnings: Vec<String>,
+    /// What is seen in the frames so far.
+    observed: Vec<String>,
+    /// Why its results are not on the disk.
+    not_written: Option<String>,
 }
 
 /// How it ended.
@@ -63,7 +102,10 @@ pub(super) struct Ended {
     pub(super) counts: SeriesCounts,
     pub(super) missing: u64,
     pub(super) corrupt: u64,
+    /// Where its results are, once they are written.
     pub(super) folder: Option<PathBuf>,
+    /// Where they belong.
+    pub(super) belongs: Option<PathBuf>,
     pub(super) seconds: f64,
 }
 
@@ -77,21 +119,34 @@ impl Inner {
 }
 
 impl Series {
-    pub(super) fn new(number: u64, announced: Announced, scan: ScanShape) -> Self {
+    /// A series that begins; `asked` is what was asked for of the next one.
+    pub(super) fn new(
+        number: u64,
+        announced: Announced,
+        scan: ScanShape,
+        setup: Option<Setup>,
+        asked: Asked,
+    ) -> Self {
         Self {
             number,
             announced,
             scan,
             started: (SystemTime::now(), Instant::now()),
+            setup,
             inner: Mutex::new(Inner {
                 state: SeriesState::Receiving,
+                asked,
                 running: None,
                 phase: Phase::default(),
-                optics: None,
+                choices: None,
+                finished: None,
                 ended: None,
                 problem: None,
                 warnings: Vec::new(),
+                observed: Vec::new(),
+                not_written: None,
             }),
+            remaking: Mutex::default(),
         }
     }
 
@@ -100,14 +155,22 @@ impl Series {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The detector's number of it.
+    pub(super) fn id(&self) -> u64 {
+        self.announced.key.id
+    }
+
     pub(super) fn state(&self) -> SeriesState {
         self.inner().state(self.scan)
     }
 
-    /// The stages are at work on it.
+    /// The stages are at work on it. What was asked for while they were started counts.
     pub(super) fn running(&self, running: Running) {
         let mut inner = self.inner();
-        inner.optics = Some(running.optics.clone());
+        match inner.choices.clone() {
+            Some(choices) => running.chosen.choose(choices),
+            None => inner.choices = Some(running.chosen.current()),
+        }
         inner.running = Some(running);
     }
 
@@ -116,10 +179,18 @@ impl Series {
         self.inner().warnings.push(warning);
     }
 
+    /// Sees what there is to be warned of in the frames so far, as soon as the bright field is known.
+    pub(super) fn look(&self, field: &BrightField) {
+        let mut inner = self.inner();
+        if let (Some(running), None) = (&inner.running, &inner.ended) {
+            inner.observed = warnings::of(&running.chosen.current().optics, field);
+        }
+    }
+
     /// Lets go of what takes much memory.
     pub(super) fn release(&self) {
         let mut inner = self.inner();
-        inner.running = None;
+        (inner.running, inner.finished) = (None, None);
         inner.phase.release();
     }
 
@@ -133,17 +204,6 @@ impl Series {
         read(&self.inner().phase)
     }
 
-    /// It is over, with results.
-    pub(super) fn finished(&self, status: Status, optics: ResolvedOptics, warnings: &[String], ended: Ended) {
-        let mut inner = self.inner();
-        inner.state = if status == Status::Complete { SeriesState::Complete } else { SeriesState::Partial };
-        inner.optics = Some(optics);
-        // what was said at the beginning is among them
-        inner.warnings.retain(|warning| !warnings.contains(warning));
-        inner.warnings.extend_from_slice(warnings);
-        inner.ended = Some(ended);
-    }
-
     /// It is over, without results.
     pub(super) fn failed(&self, problem: String, ended: Option<Ended>) {
         let mut inner = self.inner();
@@ -153,12 +213,18 @@ impl Series {
         inner.running = None;
     }
 
-    /// What has been kept so far, with the microscope and the mask; nothing once the memory was let go.
-    pub(super) fn view(&self) -> Option<(Snapshot, ResolvedOptics, Vec<u32>)> {
+    /// What has been kept so far, with what is chosen and the mask; nothing once the memory was let go.
+    pub(super) fn view(&self) -> Option<View> {
         let inner = self.inner();
         let running = inner.running.as_ref()?;
-        let optics = inner.optics.clone().unwrap_or_else(|| running.optics.clone());
-        Some((running.resident.snapshot(), optics, running.pixel_mask.clone()))
+        let Choices { optics, rings, .. } = running.chosen.current();
+        let measured = inner.finished.as_ref().map(|finished| finished.report.optics.clone());
+        Some(View {
+            snapshot: running.resident.snapshot(),
+            optics: measured.unwrap_or(optics),
+            rings,
+            pixel_mask: running.pixel_mask.clone(),
+        })
     }
 
     /// Where its results are.
@@ -170,87 +236,19 @@ impl Series {
     pub(super) fn held_bytes(&self) -> Option<u64> {
         Some(self.inner().running.as_ref()?.resident.snapshot().totals().held_bytes)
     }
+}
 
-    /// As the API tells it; `live` is what its reader has counted, while it reads.
-    pub(super) fn json(&self, live: Option<&SeriesCounts>) -> Value {
-        let inner = self.inner();
-        let ended = inner.ended.as_ref();
-        let counts = ended.map(|ended| ended.counts).or(live.copied()).unwrap_or_default();
-        let totals = inner.running.as_ref().map(|running| running.resident.snapshot().totals());
-        let ingested = inner.running.as_ref().map(|running| &running.counters);
-        let so_far = ingested.map_or((0, 0), |all| (all.frames_missing.get(), all.frames_corrupt.get()));
-        let (missing, corrupt) = ended.map_or(so_far, |ended| (ended.missing, ended.corrupt));
-        let seconds = ended.map_or_else(|| seconds_since(self.started.1), |ended| ended.seconds);
-        let mut warnings = inner.warnings.clone();
-        if counts.is_shared() {
-            warnings.insert(0, SHARED.to_owned());
-        }
-        let phase = &inner.phase;
-        let field = phase.bright_field();
-        let names: Vec<&str> = match (&inner.running, totals.is_some_and(|totals| totals.frames > 0)) {
-            (Some(_), true) => Quantity::ALL
-                .into_iter()
-                .filter(|quantity| *quantity != Quantity::MeanPhase)
-                .filter(|quantity| {
-                    phase.is_there() || !matches!(quantity, Quantity::Phase | Quantity::Amplitude)
-                })
-                .map(Quantity::stem)
-                .collect(),
-            _ => Vec::new(),
-        };
-        json!({
-            "number": self.number,
-            "id": self.announced.key.id,
-            "unique_id": self.announced.key.unique_id,
-            "state": inner.state(self.scan).word(),
-            "started_utc": utc(self.started.0),
-            "frames": {
-                "expected": self.scan.positions(),
-                "announced": self.announced.num_images,
-                "received": counts.frames,
-                "kept": totals.map(|totals| totals.frames),
-                "missing": missing,
-                "doubled": counts.doubled,
-                "late": counts.late,
-                "beyond": counts.beyond,
-                "unlike": counts.unlike,
-                "corrupt": corrupt,
-            },
-            "frames_per_s": counts.frames as f64 / seconds,
-            "scan_shape": [self.scan.rows, self.scan.cols],
-            "detector_shape": self.announced.detector.map(|detector| [detector.rows, detector.cols]),
-            "count_type": self.announced.count_type.map(|count_type| format!("uint{}", 8 * count_type.bytes())),
-            "ending": ended.map(|ended| ended.why.clone()),
-            "problem": inner.problem,
-            "warnings": warnings,
-            "folder": ended.and_then(|ended| Some(ended.folder.as_ref()?.display().to_string())),
-            "bright_field": field.map(|field| json!({
-                "centre_px": field.centre,
-                "radius_px": field.radius.0,
-                "sampling_mrad": field.sampling.map(|sampling| sampling.0),
-            })),
-            "optics": inner.optics.as_ref().map(optics_json),
-            "phase": phase.json(),
-            "images": names,
-        })
-    }
+/// What an image is computed from.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) snapshot: Snapshot,
+    /// With what was measured, once it was.
+    pub(super) optics: ResolvedOptics,
+    pub(super) rings: Rings,
+    /// The detector's own mask, 0 is good.
+    pub(super) pixel_mask: Vec<u32>,
 }
 
 /// What to say when a second reader takes its turns.
 pub(super) const SHARED: &str =
     "every other frame is missing: a SECOND READER is connected to the detector and takes them";
-
-/// What the sliders stand at.
-fn optics_json(optics: &ResolvedOptics) -> Value {
-    let term = |name: &str| optics.aberrations.iter().map(|term| term.value).find(|term| term.name() == name);
-    let size = |name| term(name).map_or(0.0, |term| term.size.0);
-    json!({
-        "voltage_kv": optics.voltage.value.0,
-        "semi_angle_mrad": optics.semi_angle.value.0,
-        "scan_step_nm": optics.scan_step.value.map(|step| step.0),
-        "rotation_deg": optics.rotation.value.0,
-        "c10_nm": size("C10"),
-        "c12_nm": size("C12"),
-        "phi12_deg": term("C12").map_or(0.0, |term| term.angle.0),
-    })
-}

@@ -1,5 +1,8 @@
 //! The daemon through the built program: a detector sends, pages are asked for meanwhile, folders are looked at.
 
+#[path = "serve/choices.rs"]
+mod choices;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -78,14 +81,18 @@ struct Daemon {
 
 impl Daemon {
     fn start(detector: &Detector, out: &Path, more: &[&str]) -> Self {
+        let mut optics = true_optics(-12.5);
+        optics.push(format!("--voltage-kv={}", voltage_kv()));
+        Self::start_with(detector, out, &optics, more)
+    }
+
+    /// With these flags of the microscope.
+    fn start_with(detector: &Detector, out: &Path, optics: &[String], more: &[&str]) -> Self {
         let address = detector.socket.address().unwrap().to_string();
-        let optics = true_optics(-12.5);
-        let optics = optics.iter().filter(|flag| !flag.starts_with("--scan-shape"));
         let mut child = Command::new(env!("CARGO_BIN_EXE_sideband"))
             .args(["serve", "--stream", &address, "--listen", "127.0.0.1:0", "--out"])
             .arg(out)
             .args(optics)
-            .args(["--voltage-kv", &voltage_kv()])
             .args(more)
             .stdout(Stdio::piped())
             .spawn()

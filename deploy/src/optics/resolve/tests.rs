@@ -18,6 +18,7 @@ fn enough() -> OpticsRequest {
             ..Default::default()
         },
         optics_file: None,
+        ..Default::default()
     }
 }
 
@@ -41,8 +42,11 @@ fn what_a_file_says_is_not_asked_for() {
     let text = refusal(&OpticsRequest::default(), &[file()]);
     assert!(!text.contains("--voltage-kv"), "{text}");
     let optics = resolve(&enough(), &[file()], FRAMES).unwrap();
-    assert_eq!((optics.voltage.value.0, optics.voltage.provenance), (300.0, Provenance::File));
-    assert!(optics.voltage.detail.contains("set_master.h5"));
+    assert_eq!(
+        (optics.voltage.as_ref().unwrap().value.0, optics.voltage.as_ref().unwrap().provenance),
+        (300.0, Provenance::File)
+    );
+    assert!(optics.voltage.as_ref().unwrap().detail.contains("set_master.h5"));
 }
 
 #[test]
@@ -53,7 +57,7 @@ fn flag_beats_optics_file_beats_file_beats_side_car() {
     let mut request = enough();
     let found = |request: &OpticsRequest, recorded: &[Source]| {
         let optics = resolve(request, recorded, FRAMES).unwrap();
-        (optics.voltage.value.0, optics.voltage.provenance)
+        (optics.voltage.as_ref().unwrap().value.0, optics.voltage.as_ref().unwrap().provenance)
     };
     assert_eq!(found(&request, std::slice::from_ref(&side_car)), (80.0, Provenance::SideCar));
     assert_eq!(found(&request, &[side_car.clone(), master.clone()]), (300.0, Provenance::File));
@@ -93,7 +97,7 @@ fn aberrations_not_given_are_zero_by_default_and_noted() {
         optics.aberrations.iter().take(3).map(|term| (term.value.size.0, term.provenance)).collect();
     assert_eq!(found, [(-6.3, Provenance::Flag), (1.8, Provenance::OpticsFile), (0.0, Provenance::Default)]);
     assert!(optics.notes.iter().any(|note| note.contains("taken as 0: C21 C23")), "{:?}", optics.notes);
-    assert_eq!(optics.optics_at([Milliradians(0.6); 2]).aberrations.0.len(), 2);
+    assert_eq!(optics.optics_at([Milliradians(0.6); 2]).unwrap().aberrations.0.len(), 2);
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn what_a_file_says_and_cannot_be_is_ignored_with_a_note() {
     let mut request = enough();
     request.flags.voltage = Some(Kilovolts(200.0));
     let optics = resolve(&request, &[recorded], FRAMES).unwrap();
-    assert_eq!(optics.voltage.value.0, 200.0);
+    assert_eq!(optics.voltage.as_ref().unwrap().value.0, 200.0);
     let noted = |note: &String| note.contains("8.05 kV") && note.contains("set_master.h5");
     assert!(optics.notes.iter().any(noted), "{:?}", optics.notes);
 }
@@ -161,7 +165,7 @@ fn measurement_fills_only_what_is_not_pinned() {
     optics.fill_measured(MeasuredBrightField {
         centre: [Pixels(1.0), Pixels(2.0)],
         radius: Pixels(50.0),
-        sampling: [Milliradians(0.6); 2],
+        sampling: Some([Milliradians(0.6); 2]),
     });
     let centre = optics.bf_centre.unwrap();
     assert_eq!((centre.value[0].0, centre.provenance), (95.0, Provenance::Flag));

@@ -57,7 +57,8 @@ impl<'a> Figure<'a> {
             false => format!("{} x {} {unit}", number(row), number(col)),
         };
         match self.image.axes() {
-            Axes::Scan { .. } => format!("{rows} x {cols} positions, step {size}"),
+            Axes::Scan { step: Some(_) } => format!("{rows} x {cols} positions, step {size}"),
+            Axes::Scan { step: None } => format!("{rows} x {cols} positions, step not known"),
             Axes::Detector { sampling: Some(_) } => format!("{rows} x {cols} pixels of {size}"),
             Axes::Detector { sampling: None } => format!("{rows} x {cols} pixels"),
         }

@@ -1,0 +1,170 @@
+//! What can be chosen over the API: a microscope that nobody described at first, rings, and what becomes of the results.
+
+use serde_json::json;
+
+use super::*;
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+impl Daemon {
+    /// The answer to a PUT that is taken.
+    fn put(&self, path: &str, body: &Value) -> Value {
+        let (code, answer) = self.ask("PUT", path, JSON, &body.to_string());
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        assert_eq!(code, 200, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Why a PUT is refused.
+    fn refused(&self, path: &str, body: &Value) -> (u16, String) {
+        let (code, answer) = self.ask("PUT", path, JSON, &body.to_string());
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        (code, answer["error"].as_str().unwrap().to_owned())
+    }
+}
+
+/// The flags of the true optics that begin so.
+fn flags(beginning: &[&str]) -> Vec<String> {
+    true_optics(-12.5)
+        .into_iter()
+        .filter(|flag| beginning.iter().any(|start| flag.starts_with(start)))
+        .collect()
+}
+
+/// The true optics as the API takes them, without the shape of the scan.
+fn as_json() -> Value {
+    let mut body = json!({ "voltage_kv": voltage_kv().parse::<f64>().unwrap(), "aberrations": {} });
+    for flag in true_optics(-12.5) {
+        let (name, value) = flag.strip_prefix("--").unwrap().split_once('=').unwrap();
+        let number = |text: &str| text.parse::<f64>().unwrap();
+        match name {
+            "aberration" => {
+                let (term, numbers) = value.split_once('=').unwrap();
+                let numbers: Vec<f64> = numbers.split(',').map(number).collect();
+                body["aberrations"][term] = json!(numbers);
+            }
+            "scan-shape" => {}
+            name => body[name.replace('-', "_")] = json!(number(value)),
+        }
+    }
+    body
+}
+
+fn same_files(folder: &Path, expected: &Path) {
+    for name in EXACT {
+        let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
+        assert!(read(folder) == read(expected), "{name}");
+    }
+}
+
+#[test]
+fn optics_that_come_during_the_scan_give_the_phase_of_those_that_were_there_before() {
+    let (_dir, expected) = from_files();
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    detector.facts.incident_energy_ev = 0.0;
+    let mut daemon = Daemon::start_with(&detector, dir.path(), &flags(&["--scan-shape"]), &["--series", "1"]);
+    assert!(daemon.next_line().starts_with(
+        "calibration unknown: voltage_kv, semi_angle_mrad, scan_step_nm, rotation_deg: there is no phase until"
+    ));
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    detector.send(Version::V2, 0..2500, |_| true);
+    let status = daemon.wait_for("rings without optics", |status| {
+        status["series"]["frames"]["kept"] == 2048 && !status["series"]["bright_field"].is_null()
+    });
+    let series = &status["series"];
+    assert_eq!(
+        series["calibration"]["missing"],
+        json!(["voltage_kv", "semi_angle_mrad", "scan_step_nm", "rotation_deg"])
+    );
+    assert_eq!((&series["phase"], &series["bright_field"]["sampling_mrad"]), (&Value::Null, &Value::Null));
+    let (header, bf) = daemon.raw("bf");
+    assert_eq!((&header["pixel_unit"], &header["pixel_size"]), (&json!("px"), &Value::Null));
+    assert!(bf[..2048].iter().all(|value| *value > 0.0));
+    daemon.raw("adf");
+    daemon.raw("mean_pattern");
+    let (code, why) = daemon.refused("/api/v1/series/current/optics", &json!({ "voltage_kv": 3 }));
+    assert_eq!((code, why.as_str()), (422, "voltage_kv: got 3 kV, expected 10 to 1000 kV"));
+
+    let answer = daemon.put("/api/v1/series/current/optics", &as_json());
+    assert_eq!(answer["missing"], json!([]));
+    let status = daemon.wait_for("the first phase", |status| status["series"]["phase"]["badge"] == "preview");
+    assert_eq!(status["series"]["calibration"]["text"], Value::Null);
+    detector.send(Version::V2, 2500..4096, |_| true);
+    detector.socket.send(&detector.facts.end(Version::V2));
+    daemon.next_line();
+    let line = daemon.next_line();
+    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    assert!(daemon.end().success());
+    let folder = folders(dir.path()).remove(0);
+    same_files(&folder, &expected);
+    let report = result(&folder);
+    assert_eq!(
+        (&report["status"], &report["optics_provenance"]["voltage_kv"]),
+        (&json!("complete"), &json!("api"))
+    );
+}
+
+#[test]
+fn optics_and_rings_that_come_after_the_scan_make_its_results_again() {
+    let (_dir, expected) = from_files();
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    let mut daemon = Daemon::start_with(&detector, dir.path(), &flags(&["--scan-shape", "--rot"]), &[]);
+    daemon.next_line();
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V1));
+    detector.send(Version::V1, 0..4096, |_| true);
+    detector.socket.send(&detector.facts.end(Version::V1));
+    daemon.next_line();
+    let line = daemon.next_line();
+    let unknown = "no phase image (calibration unknown: semi_angle_mrad, scan_step_nm)";
+    assert!(line.contains("PARTIAL: 4096 of 4096 frames") && line.contains(unknown), "{line}");
+    let folder = folders(dir.path()).remove(0);
+    assert!(!folder.join("phase.npy").exists() && folder.join("adf.npy").exists());
+    assert_eq!(result(&folder)["optics"]["scan_step_nm"], Value::Null);
+
+    daemon.put("/api/v1/series/1/optics", &as_json());
+    let status = daemon.json("/api/v1/status");
+    assert_eq!(
+        (&status["state"], &status["series"]["phase"]["badge"]),
+        (&json!("complete"), &json!("final"))
+    );
+    same_files(&folder, &expected);
+    // a narrower disk, for this series and for the next
+    let masks = daemon.put("/api/v1/series/current/masks", &json!({ "bf": [0, 0.3] }));
+    assert_eq!((&masks["bf"], &masks["df"]), (&json!([0.0, 0.3]), &json!([1.1, null])));
+    let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(read(&folder, "bf.npy") != read(&expected, "bf.npy"));
+    assert!(read(&folder, "phase.npy") == read(&expected, "phase.npy"));
+    assert_eq!(daemon.put("/api/v1/reconstruction", &json!({ "mean_phase": true }))["mean_phase"], true);
+    assert_eq!(daemon.json("/api/v1/optics")["values"]["rotation_deg"], -12.5);
+    assert_eq!(daemon.json("/api/v1/series/current/reconstruction")["mean_phase"], false);
+    let (code, why) = daemon.refused("/api/v1/masks", &json!({ "bf": [1, 0.5] }));
+    assert!(code == 422 && why.starts_with("bf: got [1,0.5], expected [inner, outer]"), "{code} {why}");
+    let (code, why) = daemon.refused("/api/v1/series/1/optics", &json!({ "scan_shape": "32x128" }));
+    assert!(code == 422 && why.contains("got 32x128, expected 64x64"), "{code} {why}");
+}
+
+#[test]
+fn a_scan_of_unknown_shape_is_one_row_and_a_square_is_a_hint_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    let mut optics = flags(&["--semi", "--scan-step", "--rot"]);
+    optics.push(format!("--voltage-kv={}", voltage_kv()));
+    let mut daemon = Daemon::start_with(&detector, dir.path(), &optics, &[]);
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    detector.send(Version::V2, 0..4096, |_| true);
+    detector.socket.send(&detector.facts.end(Version::V2));
+    assert!(daemon.next_line().starts_with("series 41: receiving 4096 frames, 1x4096"));
+    let line = daemon.next_line();
+    assert!(line.contains("no phase image (calibration unknown: scan_shape)"), "{line}");
+    let status = daemon.wait_for("it is over", |status| status["state"] == "partial");
+    let series = &status["series"];
+    assert_eq!(series["calibration"]["hints"]["scan_shape"], json!([64, 64]));
+    let warnings = series["warnings"].to_string();
+    assert!(warnings.contains("4096 images are shown as one row") && warnings.contains("could be 64x64"));
+    assert_eq!(daemon.raw("bf").0["shape"], json!([1, 4096]));
+}
