@@ -29,6 +29,7 @@ pub use control::ControlArgs;
 pub use demo::DemoArgs;
 pub use doctor::DoctorArgs;
 pub use export::ExportArgs;
+pub(crate) use export::choose_series;
 pub use inspect::InspectArgs;
 pub use optics_args::OpticsArgs;
 pub use replay::{ReplayArgs, StreamVersion};

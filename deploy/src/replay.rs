@@ -1,6 +1,6 @@
-//! `sideband replay`: a detector to test against. A file set goes over the wire as a detector control unit sends it.
+//! `sideband replay`: a detector to test against. A file set or a recording goes over the wire as a detector control unit sends it.
 //!
-//! In: a DECTRIS file set. Out: its frames, compressed as they are stored, over a ZeroMQ PUSH socket (stream v1 or v2), and a
+//! In: a DECTRIS file set, or a series of a recording. Out: its frames, compressed as they are stored, over a ZeroMQ PUSH socket (stream v1 or v2), and a
 //! SIMPLON REST interface. [`run`] joins the parts: [`frames`] fetches frames, [`plan`] says what is sent in which order and
 //! with which faults, [`layout`] lays messages out before they are due, [`sender`] sends them.
 
@@ -9,9 +9,11 @@ pub mod frames;
 pub mod layout;
 pub mod log;
 pub mod plan;
+pub mod recording;
 pub mod sender;
 mod series;
 pub mod simplon;
+pub mod source;
 mod thief;
 
 use std::io::Write;
@@ -23,16 +25,15 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ingest::stream::compose::Version;
 
-use crate::open::open_set;
 use crate::request::{Interrupted, StopFlag, WrongFlags};
 use fault::FaultSwitch;
-use frames::Frames;
 use log::FaultLog;
 use sender::Sender;
-pub use series::{Series, SeriesSource};
+pub use series::{Series, SeriesSource, Wording};
 use simplon::detector::{Detector, Shared};
 use simplon::files::Files;
 use simplon::http::Api;
+use source::Source;
 
 /// How fast frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,8 +66,10 @@ impl std::str::FromStr for Rate {
 /// What is replayed, and how.
 #[derive(Clone, Debug)]
 pub struct ReplaySettings {
-    /// The DECTRIS master file.
-    pub master: PathBuf,
+    /// The DECTRIS master file, or the folder of a recording.
+    pub source: PathBuf,
+    /// Number or unique name of the series of a recording; needed where it holds several.
+    pub log_series: Option<String>,
     /// The version of the stream to begin with.
     pub version: Version,
     /// The address everything listens on.
@@ -107,8 +110,8 @@ pub struct ReplaySettings {
 /// The set cannot be opened or cannot be sent in this version of the stream, a port is taken, no reader came.
 pub fn run(settings: &ReplaySettings) -> anyhow::Result<()> {
     check(settings)?;
-    let set = open_set(&settings.master)?;
-    let frames = Frames::of(&set)?;
+    let set = Source::open(settings)?;
+    let frames = set.frames.clone();
     let source = Arc::new(SeriesSource::new(&set, settings)?);
     source.check(settings.version).map_err(WrongFlags::because)?;
     let log = settings.fault_log.as_deref().map(FaultLog::create).transpose()?;
@@ -116,7 +119,7 @@ pub fn run(settings: &ReplaySettings) -> anyhow::Result<()> {
     let shared = Arc::new(Shared::default());
     let sender = Sender::bind(settings, frames, log, orders_in, Arc::clone(&shared))?;
     let detector = Arc::new(Detector::new(&set, source, settings, Arc::clone(&shared), orders));
-    let api = Api::start(settings.bind, settings.api_port, Arc::clone(&detector), Files::of(&set))?;
+    let api = Api::start(settings.bind, settings.api_port, Arc::clone(&detector), Files::of(&set.files))?;
     print(&sender.address_line()?)?;
     print(&format!("api http://{}", api.address()))?;
     let named = std::thread::Builder::new().name("replay-send".to_owned());

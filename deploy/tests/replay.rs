@@ -4,12 +4,16 @@
 
 #[path = "replay/detector.rs"]
 mod detector;
+#[path = "replay/exports.rs"]
+mod exports;
 #[path = "replay/faults.rs"]
 mod faults;
 #[path = "replay/peers.rs"]
 mod peers;
 #[path = "replay/reader.rs"]
 mod reader;
+#[path = "replay/recordings.rs"]
+mod recordings;
 #[path = "replay/simplon.rs"]
 mod simplon;
 #[path = "replay/streams.rs"]

@@ -1,6 +1,10 @@
 //! What ingest has seen so far, readable from any thread while it runs.
 
+mod histogram;
+
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use histogram::Histogram;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {

@@ -27,15 +27,15 @@ EXACT = ["phase", "amplitude", "bf", "adf", "df", "com_row", "com_col", "frame_s
 class Pair:
     """A detector and a daemon that listens to it."""
 
-    def __init__(self, args, out, version="v2", rate=20000, arm=True, record=None, patience=5):
+    def __init__(self, args, out, version="v2", rate=20000, arm=True, record=None, patience=5, series=1, **options):
         replay = [args.sideband, "replay", args.master, "--stream", version, "--stream-port", "0", "--api-port", "0"]
-        replay += ["--rate", str(rate), "--patience", str(patience)] + (["--arm", "--series", "1"] if arm else [])
+        replay += ["--rate", str(rate), "--patience", str(patience)] + (["--arm", "--series", str(series)] if arm else [])
         quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
         self.replay = subprocess.Popen(replay, **quiet)
         stream = re.search(r"tcp://(\S+)", self.replay.stdout.readline()).group(1)
         self.api = None if arm else re.search(r"http://(\S+)", self.replay.stdout.readline()).group(1).rstrip("/")
         serve = [args.sideband, "serve", "--stream", stream, "--listen", "127.0.0.1:0", "--out", str(out)] + args.flags
-        self.serve = subprocess.Popen(serve + (["--record", str(record)] if record else []), **quiet)
+        self.serve = subprocess.Popen(serve + (["--record", str(record)] if record else []), **quiet, **options)
         while True:
             line = self.serve.stdout.readline()
             if not line:
@@ -175,4 +175,5 @@ def main():
         latencies(args, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -88,7 +88,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         say(listed(&series).trim_end())?;
         return Ok(Ending::Done);
     };
-    let chosen = choose(&series, args.series.as_deref())?;
+    let chosen = choose_series(&series, args.series.as_deref(), "--series")?;
     let settings = ExportSettings {
         channel: args.channel.clone(),
         images_per_file: args.images_per_file,
@@ -108,8 +108,15 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// The series that is asked for, or the only one.
-fn choose<'a>(series: &'a [SeriesInLog], asked: Option<&str>) -> anyhow::Result<&'a SeriesInLog> {
+/// The series that is asked for with a flag, or the only one.
+///
+/// # Errors
+/// There is none, or several.
+pub(crate) fn choose_series<'a>(
+    series: &'a [SeriesInLog],
+    asked: Option<&str>,
+    flag: &str,
+) -> anyhow::Result<&'a SeriesInLog> {
     let is_asked = |series: &&SeriesInLog| match asked {
         None => true,
         Some(asked) => series.key.unique_id.as_deref() == Some(asked) || series.key.id.to_string() == asked,
@@ -118,14 +125,14 @@ fn choose<'a>(series: &'a [SeriesInLog], asked: Option<&str>) -> anyhow::Result<
     match (found.as_slice(), asked) {
         ([only], _) => Ok(only),
         ([], Some(asked)) => Err(WrongFlags::because(anyhow!(
-            "--series: got {asked}, expected one of the recording:\n{}",
+            "{flag}: got {asked}, expected one of the recording:\n{}",
             listed(series).trim_end()
         ))),
         ([], None) => bail!("the recording holds no series"),
         (several, _) => {
             let several: Vec<SeriesInLog> = several.iter().map(|&series| series.clone()).collect();
             Err(WrongFlags::because(anyhow!(
-                "the recording holds several series; --series says which, by its unique name where the number is not enough:\n{}",
+                "the recording holds several series; {flag} says which, by its unique name where the number is not enough:\n{}",
                 listed(&several).trim_end()
             )))
         }

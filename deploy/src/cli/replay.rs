@@ -20,14 +20,17 @@ pub enum StreamVersion {
     V2,
 }
 
-/// Sends a file set over the wire as a detector does.
+/// Sends a file set, or a recording, over the wire as a detector does.
 ///
 /// Prints where it listens: one line for the stream, one for the REST interface; then one line a series.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// The DECTRIS master file, NAME_master.h5.
-    #[arg(value_name = "MASTER")]
-    pub master: PathBuf,
+    /// A DECTRIS master file, NAME_master.h5, or the folder of a recording.
+    #[arg(value_name = "SOURCE")]
+    pub source: PathBuf,
+    /// Number or unique name of the series of a recording; needed where it holds several.
+    #[arg(long, value_name = "ID")]
+    pub log_series: Option<String>,
     /// Version of the stream to begin with; the REST interface can change it (stream/config/format).
     #[arg(long, value_enum, default_value = "v2")]
     pub stream: StreamVersion,
@@ -89,7 +92,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Those of [`crate::replay::run`].
 pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<Ending> {
     let settings = ReplaySettings {
-        master: args.master,
+        source: args.source,
+        log_series: args.log_series,
         version: match args.stream {
             StreamVersion::V1 => Version::V1,
             StreamVersion::V2 => Version::V2,

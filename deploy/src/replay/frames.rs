@@ -1,4 +1,4 @@
-//! Frames of a file set by number, compressed as they are stored.
+//! Frames by number, compressed as they are stored: those of a file set, or of a recording.
 
 use std::fs::File;
 use std::io;
@@ -8,22 +8,44 @@ use std::sync::Arc;
 use anyhow::ensure;
 use ingest::dectris::FileSet;
 use ingest::open_regular;
+use ingest::record::{Place, RecordFinder};
 use ingest::source::StoredRun;
+use ingest::stream::push::WireMessage;
 use kernels::types::Item;
 
-/// Fetches frames of a set. Clones share the index and have files of their own open.
+use super::recording::Recording;
+
+/// Fetches frames. Clones share the index and have files of their own open.
 #[derive(Debug)]
 pub struct Frames {
-    runs: Arc<Vec<StoredRun>>,
+    store: Store,
     num_frames: u64,
     most_bytes: u64,
-    /// The run that was read from last, and its file.
-    open: Option<(usize, File)>,
+}
+
+/// Where frames lie.
+#[derive(Debug)]
+enum Store {
+    Set {
+        runs: Arc<Vec<StoredRun>>,
+        /// The run that was read from last, and its file.
+        open: Option<(usize, File)>,
+    },
+    Recording {
+        recording: Arc<Recording>,
+        finder: RecordFinder,
+    },
 }
 
 impl Clone for Frames {
     fn clone(&self) -> Self {
-        Self { runs: Arc::clone(&self.runs), open: None, ..*self }
+        let store = match &self.store {
+            Store::Set { runs, .. } => Store::Set { runs: Arc::clone(runs), open: None },
+            Store::Recording { recording, .. } => {
+                Store::Recording { finder: recording.finder(), recording: Arc::clone(recording) }
+            }
+        };
+        Self { store, ..*self }
     }
 }
 
@@ -45,7 +67,15 @@ impl Frames {
         let raw = set.detector.pixels().saturating_mul(set.count_type.bytes()) as u64;
         // a frame that does not compress is a little larger than its counts
         let most_bytes = raw.saturating_add(raw / 4).saturating_add(1 << 16);
-        Ok(Self { runs: Arc::new(runs), num_frames: set.frames_expected, most_bytes, open: None })
+        let store = Store::Set { runs: Arc::new(runs), open: None };
+        Ok(Self { store, num_frames: set.frames_expected, most_bytes })
+    }
+
+    /// The frames of a recording.
+    pub fn of_recording(recording: Arc<Recording>) -> Self {
+        let (num_frames, most_bytes) = (recording.num_frames, recording.largest_bytes);
+        let store = Store::Recording { finder: recording.finder(), recording };
+        Self { store, num_frames, most_bytes }
     }
 
     /// Frames of the set, whether or not they are there.
@@ -55,7 +85,8 @@ impl Frames {
 
     /// Bytes of the largest frame.
     pub fn largest_bytes(&self) -> u64 {
-        let stored = self.runs.iter().flat_map(|run| &run.frames).map(|frame| frame.bytes);
+        let Store::Set { runs, .. } = &self.store else { return self.most_bytes };
+        let stored = runs.iter().flat_map(|run| &run.frames).map(|frame| frame.bytes);
         stored.filter(|&bytes| bytes <= self.most_bytes).max().unwrap_or(0)
     }
 
@@ -67,10 +98,14 @@ impl Frames {
     pub fn read(&mut self, number: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
         bytes.clear();
         let number = number.checked_rem(self.num_frames).unwrap_or(0);
-        let Some(at) = self.runs.partition_point(|run| run.first <= number).checked_sub(1) else {
+        let (runs, open) = match &mut self.store {
+            Store::Set { runs, open } => (runs, open),
+            Store::Recording { recording, finder } => return recording.frame(finder, number, bytes),
+        };
+        let Some(at) = runs.partition_point(|run| run.first <= number).checked_sub(1) else {
             return Ok(false);
         };
-        let run = &self.runs[at];
+        let run = &runs[at];
         let place = usize::try_from(number - run.first).unwrap_or(usize::MAX);
         let Some(stored) = run.frames.get(place) else { return Ok(false) };
         let end = stored.offset.checked_add(stored.bytes);
@@ -78,18 +113,29 @@ impl Frames {
         if stored.bytes == 0 || stored.bytes > self.most_bytes || !is_inside {
             return Ok(false);
         }
-        if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
+        if open.as_ref().is_none_or(|(open, _)| *open != at) {
             let (file, identity) = open_regular(&run.path)?;
             if identity != run.identity {
                 let what = format!("{}: changed since its index was read", run.path.display());
                 return Err(io::Error::other(what));
             }
-            self.open = Some((at, file));
+            *open = Some((at, file));
         }
-        let Some((_, file)) = &self.open else { return Ok(false) };
+        let Some((_, file)) = open else { return Ok(false) };
         // at most `most_bytes`
         bytes.resize(stored.bytes as usize, 0);
         file.read_exact_at(bytes, stored.offset)?;
         Ok(true)
+    }
+
+    /// The message at a place of the recording, as it was received.
+    ///
+    /// # Errors
+    /// The log is not what it was; this is no recording.
+    pub fn message(&mut self, place: Place) -> io::Result<WireMessage> {
+        match &mut self.store {
+            Store::Recording { recording, finder } => recording.message(finder, place),
+            Store::Set { .. } => Err(io::Error::other("a file set has no messages")),
+        }
     }
 }

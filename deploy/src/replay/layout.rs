@@ -10,7 +10,8 @@ use rand_pcg::Pcg64Mcg;
 
 use super::frames::Frames;
 use super::plan::{Plan, Step};
-use super::series::Series;
+use super::recording::Recording;
+use super::series::{Series, Wording};
 
 /// Bytes that are written at once where nothing else bounds them.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -121,20 +122,42 @@ struct Layout {
 impl Layout {
     fn run(mut self, series: &Series, plan: &Plan, mut frames: Frames) {
         // whoever stops listening has what it wants
-        if self.steps(series, plan, &mut frames).is_ok() {
+        let laid_out = match &series.wording {
+            Wording::AsTheyCame(recording) => self.as_they_came(series, recording, &mut frames),
+            Wording::Anew | Wording::Recorded(_) => self.steps(series, plan, &mut frames),
+        };
+        if laid_out.is_ok() {
             let _ = self.ready.try_send(Ready::All);
         }
     }
 
     fn steps(&mut self, series: &Series, plan: &Plan, frames: &mut Frames) -> Result<(), NobodyListens> {
         let mut bytes = Vec::new();
+        let recording = series.wording.recording();
+        let (mut place, mut burst_began) = (0, Duration::ZERO);
         for step in plan.steps() {
             match step {
                 Step::Start => {
-                    self.add(&series.start(), Content::Other);
+                    let recorded =
+                        recording.map(|recording| recording.start.map(|place| frames.message(place)));
+                    self.add_recorded(recorded, || series.start());
                     self.finish()?;
                 }
                 Step::Frame { number, damage } => {
+                    let due = series.due(place).unwrap_or_default();
+                    place += 1;
+                    if self.contents.is_empty() || due > burst_began + BURST {
+                        self.finish()?;
+                        burst_began = due;
+                    }
+                    if damage.is_none()
+                        && let Some(image) = recording.and_then(|recording| recording.image(number))
+                        && let Ok(message) = frames.message(image.place)
+                    {
+                        self.add(&message, Content::Frame(number));
+                        self.finish_if_full()?;
+                        continue;
+                    }
                     match frames.read(number, &mut bytes) {
                         Ok(true) => {}
                         Ok(false) => {
@@ -159,14 +182,14 @@ impl Layout {
                         Some(_) => Content::Damaged(number),
                     };
                     self.add(&series.image(number, &bytes, damage), content);
-                    if self.contents.len() >= self.per_burst || self.batch.num_bytes() >= PIECE_BYTES {
-                        self.finish()?;
-                    }
+                    self.finish_if_full()?;
                 }
                 Step::Garbage { seed } => self.add(&garbage(seed), Content::Other),
                 Step::End { is_own } => {
                     self.finish()?;
-                    self.add(&series.end(is_own), Content::Other);
+                    let own = recording.filter(|_| is_own);
+                    let recorded = own.map(|recording| recording.end.map(|place| frames.message(place)));
+                    self.add_recorded(recorded, || series.end(is_own));
                     self.finish()?;
                 }
                 Step::Pause(_) | Step::Restart | Step::AbortNext => {
@@ -176,6 +199,63 @@ impl Layout {
             }
         }
         self.finish()
+    }
+
+    /// Every message of a recording in the order in which it came.
+    fn as_they_came(
+        &mut self,
+        series: &Series,
+        recording: &Recording,
+        frames: &mut Frames,
+    ) -> Result<(), NobodyListens> {
+        self.add_recorded(Some(recording.start.map(|place| frames.message(place))), || series.start());
+        self.finish()?;
+        let mut burst_began = Duration::ZERO;
+        for (place, image) in (0..).zip(&recording.images) {
+            let due = series.due(place).unwrap_or_default();
+            if self.contents.is_empty() || due > burst_began + BURST {
+                self.finish()?;
+                burst_began = due;
+            }
+            match frames.message(image.place) {
+                Ok(message) => {
+                    self.add(&message, Content::Frame(image.number));
+                    self.finish_if_full()?;
+                }
+                Err(error) => {
+                    tracing::warn!("frame {} is not sent: {error}", image.number);
+                    self.finish()?;
+                    self.send(Piece::Absent(image.number))?;
+                }
+            }
+        }
+        self.finish()?;
+        self.add_recorded(Some(recording.end.map(|place| frames.message(place))), || series.end(true));
+        self.finish()
+    }
+
+    /// Adds a start or an end: of a recording the one it has, if it has one; else a new one.
+    fn add_recorded(
+        &mut self,
+        recorded: Option<Option<io::Result<WireMessage>>>,
+        new: impl FnOnce() -> WireMessage,
+    ) {
+        match recorded {
+            None => self.add(&new(), Content::Other),
+            Some(None) => {}
+            Some(Some(Ok(message))) => self.add(&message, Content::Other),
+            Some(Some(Err(error))) => {
+                tracing::warn!("a message of the recording is made anew: {error}");
+                self.add(&new(), Content::Other);
+            }
+        }
+    }
+
+    fn finish_if_full(&mut self) -> Result<(), NobodyListens> {
+        if self.contents.len() >= self.per_burst || self.batch.num_bytes() >= PIECE_BYTES {
+            self.finish()?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, message: &WireMessage, content: Content) {

@@ -331,7 +331,6 @@ impl Sender {
             return Some(ending);
         }
         let first = first?;
-        let interval = course.series.frames_per_second.map(f64::recip);
         if course.first_sent.is_none()
             && let Some(ending) = self.wait(course.earliest, course)
         {
@@ -349,8 +348,7 @@ impl Sender {
         let now = Instant::now();
         course.first_sent.get_or_insert(now);
         self.shared.set_state(State::Acquire);
-        let interval = interval?;
-        let since = Duration::from_secs_f64(interval * course.place as f64);
+        let since = course.series.due(course.place)?;
         let origin = *course.origin.get_or_insert_with(|| now.checked_sub(since).unwrap_or(now));
         let due = origin + since;
         if due > now { self.wait(due, course) } else { None }

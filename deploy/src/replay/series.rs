@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use ingest::dectris::FileSet;
 use ingest::stream::compose::{ComposeError, HeaderDetail, ImageExtras, SeriesFacts, StartContents, Version};
 use ingest::stream::push::WireMessage;
 use kernels::bslz4_decode::Encoding;
@@ -12,6 +11,8 @@ use kernels::types::{CountType, DetectorShape};
 use serde_json::{Map, Value};
 
 use super::fault::FrameFault;
+use super::recording::Recording;
+use super::source::Source;
 use super::{Rate, ReplaySettings};
 use crate::report::utc;
 use crate::request::WrongFlags;
@@ -23,6 +24,29 @@ pub struct SeriesSource {
     rate: Rate,
     channels: Vec<String>,
     pixel_mask: Vec<u32>,
+    recording: Option<Arc<Recording>>,
+    has_faults: bool,
+}
+
+/// Where the messages of a series come from.
+#[derive(Clone, Debug)]
+pub enum Wording {
+    /// They are made anew.
+    Anew,
+    /// They are those of a recording, in the order of their numbers; what faults damage is made anew.
+    Recorded(Arc<Recording>),
+    /// They are those of a recording, all of them, in the order in which they came.
+    AsTheyCame(Arc<Recording>),
+}
+
+impl Wording {
+    /// The recording.
+    pub fn recording(&self) -> Option<&Arc<Recording>> {
+        match self {
+            Self::Anew => None,
+            Self::Recorded(recording) | Self::AsTheyCame(recording) => Some(recording),
+        }
+    }
 }
 
 /// One series, ready to be sent.
@@ -46,6 +70,10 @@ pub struct Series {
     pub date: String,
     /// Names of the channels in stream v2.
     pub channels: Vec<String>,
+    /// Where its messages come from.
+    pub wording: Wording,
+    /// When each frame is due, nanoseconds after the first, in the order in which they are sent; empty where the rate says it.
+    times: Arc<Vec<u64>>,
     header: Arc<Header>,
 }
 
@@ -59,15 +87,15 @@ struct Header {
 }
 
 impl SeriesSource {
-    /// What a set says of its series.
+    /// What a source says of its series.
     ///
     /// # Errors
-    /// `--rate recorded`, and the set does not say how fast it was recorded.
-    pub fn new(set: &FileSet, settings: &ReplaySettings) -> anyhow::Result<Self> {
+    /// `--rate recorded`, and the source does not say how fast it was recorded.
+    pub fn new(set: &Source, settings: &ReplaySettings) -> anyhow::Result<Self> {
         let frame_time_s = set.metadata.frame_time_secs.filter(|time| *time > 0.0);
         if settings.rate == Rate::Recorded && frame_time_s.is_none() {
-            let master = set.master.display();
-            let why = anyhow::anyhow!("{master}: does not say its frame_time; give --rate N or --rate max");
+            let name = &set.name;
+            let why = anyhow::anyhow!("{name}: does not say its frame_time; give --rate N or --rate max");
             return Err(WrongFlags::because(why));
         }
         let facts = SeriesFacts {
@@ -86,7 +114,14 @@ impl SeriesSource {
             }
             _ => Vec::new(),
         };
-        Ok(Self { facts, rate: settings.rate, channels: settings.channels.clone(), pixel_mask })
+        Ok(Self {
+            facts,
+            rate: settings.rate,
+            channels: settings.channels.clone(),
+            pixel_mask,
+            recording: set.recording.clone(),
+            has_faults: !settings.faults.is_empty(),
+        })
     }
 
     /// Whether the frames can be sent in a version.
@@ -97,7 +132,8 @@ impl SeriesSource {
         self.facts.check(version)
     }
 
-    /// The series with this number, as the detector and the stream are configured.
+    /// The series with this number, as the detector and the stream are configured. The series of a recording is sent as it was
+    /// recorded when it has its number, its version, and a detector whose configuration `is_untouched`.
     ///
     /// # Errors
     /// More images than a number holds.
@@ -107,6 +143,7 @@ impl SeriesSource {
         version: Version,
         detector: &Map<String, Value>,
         stream: &Map<String, Value>,
+        is_untouched: bool,
     ) -> anyhow::Result<Series> {
         let number = |name: &str| detector.get(name).and_then(Value::as_f64);
         let whole = |name: &str| detector.get(name).and_then(Value::as_u64).unwrap_or(1);
@@ -114,9 +151,17 @@ impl SeriesSource {
         let appendix = |name: &str| Some(text(name).to_owned()).filter(|text| !text.is_empty());
         let images = whole("nimages");
         let now = SystemTime::now();
+        let same = |recording: &&Arc<Recording>| recording.key.id == id && recording.version == version;
+        let recorded = self.recording.as_ref().filter(same).filter(|_| is_untouched);
+        let wording = match recorded {
+            None => Wording::Anew,
+            Some(recording) if self.has_faults => Wording::Recorded(Arc::clone(recording)),
+            Some(recording) => Wording::AsTheyCame(Arc::clone(recording)),
+        };
+        let recorded_name = recorded.and_then(|recording| recording.key.unique_id.clone());
         let facts = SeriesFacts {
             id,
-            unique_id: unique_id(now, id),
+            unique_id: recorded_name.unwrap_or_else(|| unique_id(now, id)),
             num_images: images.checked_mul(whole("ntrigger")).context("nimages x ntrigger is too large")?,
             incident_energy_ev: number("photon_energy").unwrap_or(0.0),
             frame_time_s: number("frame_time").unwrap_or(self.facts.frame_time_s),
@@ -125,7 +170,14 @@ impl SeriesSource {
         let frames_per_second = match self.rate {
             Rate::FramesPerSecond(rate) => Some(rate),
             Rate::Max => None,
-            Rate::Recorded => Some(facts.frame_time_s.recip()),
+            Rate::Recorded => Some(facts.frame_time_s.recip()).filter(|_| self.recording.is_none()),
+        };
+        let times = match (&self.recording, self.rate, &wording) {
+            (Some(_), Rate::Recorded, Wording::AsTheyCame(recording)) => {
+                recording.images.iter().map(|image| image.nanos).collect()
+            }
+            (Some(recording), Rate::Recorded, _) => recording.times_by_number(),
+            _ => Vec::new(),
         };
         let mode = detector.get("trigger_mode").and_then(Value::as_str).unwrap_or_default();
         let header = Header {
@@ -148,12 +200,26 @@ impl SeriesSource {
             image_appendix: appendix("image_appendix"),
             date: utc(now),
             channels: self.channels.clone(),
+            wording,
+            times: Arc::new(times),
             header: Arc::new(header),
         })
     }
 }
 
 impl Series {
+    /// How long after the first the frame at this place is due; none: as fast as frames are taken. A series longer than what
+    /// was recorded goes on with its beginning, a mean pause later.
+    pub fn due(&self, place: u64) -> Option<Duration> {
+        let Some(&last) = self.times.last() else {
+            return self.frames_per_second.map(|rate| Duration::from_secs_f64(place as f64 / rate));
+        };
+        let count = self.times.len() as u64;
+        let round = last.saturating_add(last / (count - 1).max(1));
+        let at = self.times[(place % count) as usize];
+        Some(Duration::from_nanos((place / count).saturating_mul(round).saturating_add(at)))
+    }
+
     /// The message of a frame, with what is done to it.
     pub fn image(&self, number: u64, bytes: &[u8], damage: Option<FrameFault>) -> WireMessage {
         let extras = ImageExtras {
@@ -200,6 +266,7 @@ impl Series {
         let now = SystemTime::now();
         let mut next = self.clone();
         (next.facts.id, next.facts.unique_id, next.date) = (id, unique_id(now, id), utc(now));
+        next.wording = Wording::Anew;
         next
     }
 

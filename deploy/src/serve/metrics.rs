@@ -53,5 +53,34 @@ pub(super) fn text(hub: &Hub) -> String {
             );
         }
     }
+    let nanos = |nanos: u64| nanos as f64 * 1e-9;
+    let part = |thousandths: u64| thousandths as f64 * 1e-3;
+    let (waits, used) = (&receive.waits, &receive.ring_used);
+    let distributions = [
+        (
+            "ingest_wait_p50_seconds",
+            "Median of the time from a message in memory to its reader.",
+            nanos(waits.quantile(0.5)),
+        ),
+        (
+            "ingest_wait_p99_seconds",
+            "What 99 in 100 messages do not exceed of it.",
+            nanos(waits.quantile(0.99)),
+        ),
+        ("ingest_wait_max_seconds", "The longest of these times.", nanos(waits.most())),
+        ("ring_used_p50", "Median of the part of the ring that is under way.", part(used.quantile(0.5))),
+        (
+            "ring_used_p99",
+            "The part of the ring that is not exceeded 99 times in 100.",
+            part(used.quantile(0.99)),
+        ),
+        ("ring_used_max", "The largest part of the ring that was under way.", part(used.most())),
+    ];
+    for (name, help, value) in distributions {
+        let _ = write!(
+            text,
+            "# HELP sideband_{name} {help}\n# TYPE sideband_{name} gauge\nsideband_{name} {value}\n"
+        );
+    }
     text
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, bounded};
 use ingest::dectris::FileSet;
 use ingest::raw::RawBatch;
+use ingest::record::{RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::source::FileSource;
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::series::SeriesSettings;
@@ -41,12 +42,33 @@ impl Came {
 
 /// Reads so many series from an address.
 pub(crate) fn read(address: &str, num_series: usize, num_frames: u64) -> Vec<Came> {
+    read_and(address, num_series, num_frames, None)
+}
+
+/// Reads so many series from an address, and records every message into a folder.
+pub(crate) fn record(address: &str, num_series: usize, num_frames: u64, log: &Path) -> Vec<Came> {
+    read_and(address, num_series, num_frames, Some(log))
+}
+
+fn read_and(address: &str, num_series: usize, num_frames: u64, log: Option<&Path>) -> Vec<Came> {
     let stop = Arc::new(AtomicBool::new(false));
     let settings = ReceiveSettings { slabs: 16, ..ReceiveSettings::new(address) };
     let (stage, received) = ReceiveStage::new(settings, Arc::new(ReceiveCounters::default()), stop.clone());
+    let counters = Arc::new(RecordCounters::default());
+    let (recorder, received) = match log {
+        None => (None, received),
+        Some(log) => {
+            let log = RecordLog::open(RecordSettings::new(log)).unwrap();
+            let (stage, received) = RecordStage::new(received, log, counters.clone());
+            (Some(stage), received)
+        }
+    };
     let mut source = StreamSource::new(received, stop.clone());
-    std::thread::scope(|scope| {
+    let series = std::thread::scope(|scope| {
         scope.spawn(|| stage.run());
+        if let Some(recorder) = recorder {
+            scope.spawn(|| recorder.run());
+        }
         let series = (0..num_series).map(|_| {
             let announced = source.next_series(|_| ()).unwrap();
             let (frames, frames_in) = bounded(100_000);
@@ -57,10 +79,13 @@ pub(crate) fn read(address: &str, num_series: usize, num_frames: u64) -> Vec<Cam
             let frames = frames_in.iter().flat_map(decoded).collect();
             Came { announced, frames, end, garbage: source.garbage().get() }
         });
-        let series = series.collect();
+        let series: Vec<Came> = series.collect();
         stop.store(true, Relaxed);
+        drop(source);
         series
-    })
+    });
+    assert_eq!(counters.durable.get(), counters.received.get());
+    series
 }
 
 /// The frames of an item, those that decode.

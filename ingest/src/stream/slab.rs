@@ -1,6 +1,10 @@
 //! Memory for messages as they come: whole messages one after the other, and the beginning of the next.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::counters::Histogram;
 
 /// A piece of memory that goes from the receiving thread to whoever reads the messages, and back to be used again.
 #[derive(Debug)]
@@ -14,12 +18,21 @@ pub struct Slab {
     parts: Vec<Range<usize>>,
     /// Where the parts of each message end in `parts`.
     ends: Vec<usize>,
+    /// When its first message was whole, and where it is noted how long it waited.
+    arrival: Option<(Instant, Arc<Histogram>)>,
 }
 
 impl Slab {
     /// Memory of so many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { memory: vec![0; bytes], filled: 0, whole: 0, parts: Vec::new(), ends: Vec::new() }
+        Self {
+            memory: vec![0; bytes],
+            filled: 0,
+            whole: 0,
+            parts: Vec::new(),
+            ends: Vec::new(),
+            arrival: None,
+        }
     }
 
     /// Bytes there is room for, all in all.
@@ -38,6 +51,18 @@ impl Slab {
             let start = message.checked_sub(1).map_or(0, |before| self.ends[before]);
             self.parts[start..end].iter().map(|part| &self.memory[part.clone()])
         })
+    }
+
+    /// Notes when the first message was whole, and where the wait is added up.
+    pub(super) fn arrived(&mut self, at: Instant, waits: &Arc<Histogram>) {
+        self.arrival = Some((at, Arc::clone(waits)));
+    }
+
+    /// Tells that somebody reads the messages now.
+    pub(super) fn taken(&mut self) {
+        if let Some((at, waits)) = self.arrival.take() {
+            waits.add(u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX), self.num_messages() as u64);
+        }
     }
 
     /// Forgets everything.

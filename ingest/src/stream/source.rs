@@ -249,7 +249,10 @@ impl StreamSource {
     fn for_each_message(&mut self, mut each: impl FnMut(&Message<'_>) -> Taken) -> bool {
         if self.current.is_none() {
             match self.received.slabs.recv_timeout(TICK) {
-                Ok(slab) => self.current = Some((slab, 0)),
+                Ok(mut slab) => {
+                    slab.taken();
+                    self.current = Some((slab, 0));
+                }
                 Err(RecvTimeoutError::Timeout) => return !self.stop.load(Relaxed),
                 Err(RecvTimeoutError::Disconnected) => return false,
             }

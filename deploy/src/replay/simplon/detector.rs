@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crossbeam_channel::Sender;
-use ingest::dectris::FileSet;
 use ingest::stream::compose::Version;
 use serde_json::{Map, Value, json};
 
 use super::parameters::{PARAMETERS, Section, find};
 use crate::replay::sender::Order;
+use crate::replay::source::Source;
 use crate::replay::{ReplaySettings, SeriesSource};
 use crate::report::utc;
 
@@ -130,9 +130,9 @@ struct Inner {
 }
 
 impl Detector {
-    /// A detector whose configuration is what the master of a set says of it.
+    /// A detector whose configuration is what is said of a source. Its first series has the number of a recorded one.
     pub fn new(
-        set: &FileSet,
+        set: &Source,
         source: Arc<SeriesSource>,
         settings: &ReplaySettings,
         shared: Arc<Shared>,
@@ -152,6 +152,9 @@ impl Detector {
         values.insert(("stream", "format"), json!(format));
         let inner = Inner { initial: values.clone(), values, last_unique_id: String::new() };
         shared.set_state(State::Idle);
+        if let Some(recording) = &set.recording {
+            shared.last_series.store(recording.key.id.saturating_sub(1), SeqCst);
+        }
         let pulse_delay = settings.pulse_delay;
         Self { source, shared, orders, pulse_delay, inner: Mutex::new(inner) }
     }
@@ -295,8 +298,11 @@ impl Detector {
 
     fn arm(&self, inner: &mut Inner, delay: Duration) -> Result<(), Refused> {
         let id = self.shared.next_series();
-        let series =
-            self.source.series(id, inner.version(), &inner.module("detector"), &inner.module("stream"));
+        let of_detector = |((module, _), _): &(&Key, &Value)| *module == "detector";
+        let is_untouched =
+            inner.values.iter().filter(of_detector).eq(inner.initial.iter().filter(of_detector));
+        let (detector, stream) = (inner.module("detector"), inner.module("stream"));
+        let series = self.source.series(id, inner.version(), &detector, &stream, is_untouched);
         let mut series = series.map_err(|error| Refused::new(400, error.to_string()))?;
         series.delay = delay;
         inner.last_unique_id.clone_from(&series.facts.unique_id);
@@ -372,7 +378,7 @@ impl Inner {
 }
 
 /// The configuration of the detector that wrote a set.
-fn configuration(set: &FileSet) -> Vec<(&'static str, Value)> {
+fn configuration(set: &Source) -> Vec<(&'static str, Value)> {
     let said = &set.metadata;
     let mut values = vec![
         ("x_pixels_in_detector", json!(set.detector.cols)),

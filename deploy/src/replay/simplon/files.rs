@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
 use futures_core::Stream;
-use ingest::dectris::FileSet;
 use ingest::open_regular;
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -25,9 +24,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// The master of a set, and the data files that are there.
-    pub fn of(set: &FileSet) -> Self {
-        let paths = [&set.master].into_iter().chain(set.files.iter().map(|file| &file.path));
+    /// Those that are there, the first of each name.
+    pub fn of(paths: &[PathBuf]) -> Self {
         let mut files: Vec<(String, PathBuf)> = Vec::new();
         for path in paths {
             if let Some(name) = path.file_name().and_then(|name| name.to_str())
