@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::{Deserialize, Serialize};
 
-use crate::optics::{OpticsTable, OpticsValues};
+use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
 use crate::request::MOST_THREADS;
 use crate::rings::{Ring, Rings};
 
@@ -51,6 +51,8 @@ pub struct Config {
     pub results: ResultsConfig,
     /// Where what comes is kept as it came.
     pub record: RecordConfig,
+    /// What is made of what was recorded.
+    pub export: ExportConfig,
     /// How much the daemon may take.
     pub limits: LimitsConfig,
     /// The virtual detectors.
@@ -105,6 +107,16 @@ pub struct RecordConfig {
     pub remove_oldest: Option<bool>,
 }
 
+/// `[export]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExportConfig {
+    /// Whether every series becomes a DECTRIS file set once it is over and durable.
+    pub on_completion: Option<bool>,
+    /// Folder that gets a folder for every set; `exports` among the results where none is named.
+    pub folder: Option<PathBuf>,
+}
+
 /// `[limits]`
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -139,7 +151,8 @@ impl Config {
         let text = String::from_utf8(bytes).map_err(|error| refused(format!("is no text: {error}")))?;
         let config: Self =
             toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
-        config.optics_values().map_err(|what| refused(format!("[optics]: {what}")))?;
+        let optics = config.optics_values().map_err(|what| refused(format!("[optics]: {what}")))?;
+        check_values(&optics).map_err(|error| refused(format!("[optics] {}", in_keys(&error))))?;
         config.check().map_err(refused)?;
         Ok(config)
     }
@@ -175,6 +188,7 @@ impl Config {
         self.stream.ring_mib.get_or_insert(DEFAULT_RING_MIB);
         self.page.listen.get_or_insert(DEFAULT_LISTEN);
         self.record.remove_oldest.get_or_insert(false);
+        self.export.on_completion.get_or_insert(false);
         let usual = Rings::default();
         let text = |ring: Ring| format!("{},{}", ring.inner, ring.outer);
         let rings = &mut self.virtual_detectors;
@@ -254,6 +268,9 @@ mod tests {
             ("[record]\nmost_gb = \"much\"", "most_gb"),
             ("[stream]\nsilence_s = -1", "silence_s: got -1, expected 0.1 to 86400 s"),
             ("[limits]\nthreads = 0", "threads"),
+            ("[optics]\nvoltage_kv = 3", "[optics] voltage_kv: got 3 kV, expected 10 to 1000 kV"),
+            ("[optics]\nscan_step_nm = 16e-12", "[optics] scan_step_nm: got"),
+            ("[export]\non_completion = \"yes\"", "on_completion"),
             ("[virtual_detectors]\nbf_ring = \"1\"", "ring '1'"),
         ] {
             let why = read(text).unwrap_err();

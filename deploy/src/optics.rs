@@ -13,7 +13,8 @@ mod values;
 
 pub use check::OpticsError;
 pub(crate) use check::{
-    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, check_values, meant,
+    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, check_values, in_keys,
+    meant,
 };
 pub use missing::Missing;
 pub use optics_file::{OpticsTable, read_optics_file};

@@ -56,6 +56,7 @@ use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 pub use again::Finished;
 pub use chosen::{Choices, Chosen};
 use ledger::Ledger;
+pub use of_log::run_key as run_of_log;
 pub use of_series::{SeriesOptics, of_series, square};
 use prepare::Prepared;
 pub use subject::Subject;

@@ -11,6 +11,7 @@
 //! | the phase, preview and final, and again by other optics | `phase.rs` |
 //! | images of a series, also of one that is still coming | `images.rs` |
 //! | the HTTP API, the page, who may ask, and how many | `http.rs`, `page.rs`, `access.rs`, `capped.rs` |
+//! | series of earlier runs, exports, series finished again | `recorded.rs`, `jobs.rs` |
 //! | what there is to be warned of while frames come | `warnings.rs` |
 //! | results that could not be written, tried again | `unwritten.rs` |
 //! | what the detector says of itself, what it dropped | `detector.rs` |
@@ -24,9 +25,11 @@ mod detector;
 mod http;
 mod hub;
 mod images;
+mod jobs;
 mod metrics;
 mod page;
 mod phase;
+mod recorded;
 mod series;
 mod unwritten;
 mod warnings;
@@ -34,9 +37,9 @@ mod warnings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
@@ -46,7 +49,7 @@ use crate::optics::{
     Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, Source, resolve_known,
 };
 use crate::pipeline::start_threads;
-use crate::request::StopFlag;
+use crate::request::{StopFlag, WrongFlags};
 use crate::rings::Rings;
 
 use access::Access;
@@ -67,6 +70,8 @@ pub struct ServeRequest {
     pub out: PathBuf,
     /// Where every message is kept as it came; nowhere where this is nothing.
     pub record: Option<RecordSettings>,
+    /// Exports of what is recorded.
+    pub export: ExportRequest,
     /// The microscope.
     pub optics: OpticsRequest,
     /// The virtual detectors.
@@ -87,6 +92,15 @@ pub struct ServeRequest {
     pub stop: StopFlag,
 }
 
+/// Exports of what is recorded.
+#[derive(Clone, Debug)]
+pub struct ExportRequest {
+    /// Whether every series is exported once it is over and durable.
+    pub on_completion: bool,
+    /// Every set gets a folder in here.
+    pub folder: PathBuf,
+}
+
 /// Bytes of a slab of the ring.
 const SLAB_BYTES: usize = 1 << 20;
 
@@ -97,8 +111,17 @@ const SLAB_BYTES: usize = 1 << 20;
 /// What is missing of the microscope, by name; an address or a folder that cannot be used; where a number of series was asked
 /// for, those that failed and messages that were not saved.
 pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    let begun = SystemTime::now();
     start_threads(request.threads)?;
     let unknown = check_optics(&request.optics)?;
+    ensure!(
+        request.record.is_some() || !request.export.on_completion,
+        WrongFlags::because(anyhow!(
+            "exports are made from the log: give --record DIR, or folder in [record]"
+        ))
+    );
+    // first, so that a port that is taken leaves nothing behind
+    let listener = http::listen(request.listen)?;
     std::fs::create_dir_all(&request.out)
         .with_context(|| format!("{}: cannot be made", request.out.display()))?;
     let stop = request.stop.flag();
@@ -122,7 +145,7 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let source = StreamSource::new(received, stop.clone());
     let hub = Arc::new(Hub::new(request, counters, recorded, &source));
     let access = Access::new(request.listen, request.token.clone())?;
-    let pages = http::start(request.listen, hub.clone(), access.clone())?;
+    let pages = http::start(listener, hub.clone(), access.clone(), request)?;
     say(&format!("stream tcp://{}", request.stream));
     say(&format!("page {}", access.address(pages.address())));
     if let Some(unknown) = unknown {
@@ -138,6 +161,10 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
         if let Some(detector) = &hub.detector {
             scope.spawn(|| hub.watch.run(detector, &request.stop));
         }
+        if let Some(settings) = &request.record {
+            scope.spawn(|| hub.recorded_before.read(&settings.folder, &request.out, begun));
+        }
+        scope.spawn(|| hub.jobs.run(&hub, &request.stop));
         scope.spawn(|| unwritten::run(&hub, &request.stop));
         let outcome = daemon::run(request, source, &hub, say);
         // the receiver ends with the daemon, whyever that ended

@@ -8,6 +8,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use base64::Engine;
 use serde_json::Value;
 
 /// Longest wait for an answer to a question.
@@ -16,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PATIENCE_FOR_COMMANDS: Duration = Duration::from_secs(60);
 /// Bytes of an answer, at most.
 const MOST_ANSWER_BYTES: u64 = 1 << 20;
+/// Bytes of a pixel mask on its way, at most: 4 bytes a pixel, a third more as text.
+const MOST_MASK_BYTES: u64 = 64 << 20;
 
 /// A detector control unit.
 #[derive(Clone, Debug)]
@@ -37,10 +40,24 @@ impl Simplon {
     /// # Errors
     /// The unit is not there, does not know the name, or answers nonsense.
     pub fn value(&self, module: &str, kind: &str, name: &str) -> anyhow::Result<Value> {
-        let answer = self.request("GET", &format!("/{module}/api/1.8.0/{kind}/{name}"), "", PATIENCE)?;
+        self.value_of(module, kind, name, MOST_ANSWER_BYTES)
+    }
+
+    fn value_of(&self, module: &str, kind: &str, name: &str, most_bytes: u64) -> anyhow::Result<Value> {
+        let path = format!("/{module}/api/1.8.0/{kind}/{name}");
+        let answer = self.request("GET", &path, "", PATIENCE, most_bytes)?;
         let mut envelope: Value =
             serde_json::from_str(&answer).with_context(|| format!("{name}: no JSON"))?;
         Ok(envelope.get_mut("value").map_or(Value::Null, Value::take))
+    }
+
+    /// The detector's own mask, 0 is good, and its shape (rows, cols).
+    ///
+    /// # Errors
+    /// As [`value`](Self::value); it is no array that can be read.
+    pub fn pixel_mask(&self) -> anyhow::Result<([usize; 2], Vec<u32>)> {
+        let value = self.value_of("detector", "config", "pixel_mask", MOST_MASK_BYTES)?;
+        darray(&value).context("pixel_mask")
     }
 
     /// Gives the detector a command; returns what it answers, null where that is nothing.
@@ -49,7 +66,7 @@ impl Simplon {
     /// The unit is not there, or refuses: with its words.
     pub fn command(&self, name: &str) -> anyhow::Result<Value> {
         let path = format!("/detector/api/1.8.0/command/{name}");
-        let answer = self.request("PUT", &path, "", PATIENCE_FOR_COMMANDS)?;
+        let answer = self.request("PUT", &path, "", PATIENCE_FOR_COMMANDS, MOST_ANSWER_BYTES)?;
         if answer.trim().is_empty() {
             return Ok(Value::Null);
         }
@@ -57,7 +74,14 @@ impl Simplon {
     }
 
     /// One request and its answer. HTTP/1.0: the answer ends with the connection.
-    fn request(&self, method: &str, path: &str, body: &str, patience: Duration) -> anyhow::Result<String> {
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        patience: Duration,
+        most_bytes: u64,
+    ) -> anyhow::Result<String> {
         let there = || format!("the detector at {}", self.address);
         let mut refused = anyhow!("the name has no address");
         let mut connected = None;
@@ -79,9 +103,35 @@ impl Simplon {
         );
         stream.write_all(request.as_bytes()).with_context(there)?;
         let mut answer = Vec::new();
-        stream.take(MOST_ANSWER_BYTES).read_to_end(&mut answer).with_context(there)?;
+        stream.take(most_bytes).read_to_end(&mut answer).with_context(there)?;
         body_of(&answer).with_context(|| format!("{method} http://{host}{path}"))
     }
+}
+
+/// An array in JSON: `{"__darray__": [1, 0, 0], "type": "<u4", "shape": [rows, cols], "filters": ["base64"], "data": ..}`.
+fn darray(value: &Value) -> anyhow::Result<([usize; 2], Vec<u32>)> {
+    ensure!(value.get("__darray__").is_some(), "got no array, expected one with __darray__");
+    let words = |key: &str| value.get(key).map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let shape = value.get("shape").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let side = |side: &Value| side.as_u64().and_then(|side| usize::try_from(side).ok());
+    let [Some(rows), Some(cols)] = shape.iter().map(side).collect::<Vec<_>>()[..] else {
+        bail!("got the shape {}, expected [rows, cols]", words("shape"));
+    };
+    let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+    let width = match kind.trim_start_matches(['<', '|']) {
+        "u4" => 4,
+        "u2" => 2,
+        "u1" => 1,
+        _ => bail!("got the type {}, expected <u4", words("type")),
+    };
+    let is_plain = value.get("filters") == Some(&serde_json::json!(["base64"]));
+    ensure!(is_plain, "got the filters {}, expected base64 alone", words("filters"));
+    let data = value.get("data").and_then(Value::as_str).unwrap_or_default();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(data.trim()).context("no base64")?;
+    let expected = rows.checked_mul(cols).and_then(|pixels| pixels.checked_mul(width));
+    ensure!(expected == Some(bytes.len()), "got {} bytes, expected those of {rows} x {cols}", bytes.len());
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    Ok(([rows, cols], bytes.chunks_exact(width).map(word).collect()))
 }
 
 /// The body of an answer that says it went well.
@@ -131,6 +181,33 @@ mod tests {
             |unit| assert_eq!(unit.value("stream", "status", "dropped").unwrap(), 17),
         );
         assert!(asked.starts_with("GET /stream/api/1.8.0/status/dropped HTTP/1.0\r\n"), "{asked}");
+    }
+
+    #[test]
+    fn a_mask_comes_as_an_array_and_what_is_none_is_refused_by_what_is_wrong() {
+        let array = |kind: &str, shape: &str, filters: &str, data: &str| {
+            let text = format!(
+                r#"{{"__darray__":[1,0,0],"type":"{kind}","shape":{shape},"filters":{filters},"data":"{data}"}}"#
+            );
+            darray(&serde_json::from_str(&text).unwrap()).map_err(|error| format!("{error:#}"))
+        };
+        // 0, 1, 256 and 2^31 in 32 bits, little-endian
+        let data = "AAAAAAEAAAAAAQAAAAAAgA==";
+        assert_eq!(array("<u4", "[2,2]", "[\"base64\"]", data).unwrap(), ([2, 2], vec![0, 1, 256, 1 << 31]));
+        assert_eq!(array("|u1", "[1,3]", "[\"base64\"]", "AAEC").unwrap().1, [0, 1, 2]);
+        for (kind, shape, filters, data, said) in [
+            ("<f4", "[2,2]", "[\"base64\"]", data, "expected <u4"),
+            ("<u4", "[4]", "[\"base64\"]", data, "expected [rows, cols]"),
+            ("<u4", "[2,-2]", "[\"base64\"]", data, "expected [rows, cols]"),
+            ("<u4", "[2,3]", "[\"base64\"]", data, "got 16 bytes, expected those of 2 x 3"),
+            ("<u4", "[4611686018427387904,4]", "[\"base64\"]", data, "got 16 bytes"),
+            ("<u4", "[2,2]", "[\"bslz4\",\"base64\"]", data, "expected base64 alone"),
+            ("<u4", "[2,2]", "[\"base64\"]", "?", "no base64"),
+        ] {
+            let why = array(kind, shape, filters, data).unwrap_err();
+            assert!(why.contains(said), "{why}");
+        }
+        assert!(darray(&serde_json::json!([1, 2])).is_err());
     }
 
     #[test]

@@ -55,7 +55,9 @@ mod warning;
 
 pub use bright_field::{BrightField, Pattern, Pins};
 pub use error::SsbError;
-pub use live::{Known, LiveResult, LiveSettings, LiveSsb, Microscope, Preview, Rows, reconstruct_again};
+pub use live::{
+    Again, Known, LiveResult, LiveSettings, LiveSsb, Microscope, Preview, Rows, reconstruct_again,
+};
 pub use probe::probe_radius;
 pub use reconstruct::{Moments, Options, Reconstruction, SsbDevice, Timings};
 pub use spectra::LiveSpectra;

@@ -344,6 +344,15 @@ fn holds_all<D: SsbDevice>(spectra: &LiveSpectra<D>, field: &BrightField) -> boo
     field.pixels.iter().all(|pixel| spectra.pixels().binary_search(pixel).is_ok())
 }
 
+/// A scan that was reconstructed again.
+#[derive(Debug)]
+pub struct Again<D: SsbDevice> {
+    /// What came of it.
+    pub result: LiveResult,
+    /// The spectra it was made from, where there are any.
+    pub spectra: Option<Arc<LiveSpectra<D>>>,
+}
+
 /// Reconstructs a scan that is over with what is known of the microscope by now. `held` are its spectra, which are used
 /// where they have every pixel that is needed; otherwise the rows are transformed again.
 ///
@@ -354,7 +363,7 @@ pub fn reconstruct_again<D: SsbDevice>(
     settings: LiveSettings,
     snapshot: &Snapshot,
     held: Option<&Arc<LiveSpectra<D>>>,
-) -> Result<(LiveResult, Option<Arc<LiveSpectra<D>>>), SsbError> {
+) -> Result<Again<D>, SsbError> {
     let mut live = LiveSsb::new(device, settings);
     let known = live.settings.microscope.known();
     let field = live.measure(snapshot, Over::Positions, &known)?;
@@ -364,8 +373,8 @@ pub fn reconstruct_again<D: SsbDevice>(
         let rows = Duration::ZERO;
         let result =
             LiveResult { bright_field: field, reconstruction: Some(made), known, rows, spectra_bytes };
-        return Ok((result, Some(Arc::clone(spectra))));
+        return Ok(Again { result, spectra: Some(Arc::clone(spectra)) });
     }
     let result = live.complete(snapshot)?;
-    Ok((result, live.spectra.map(Arc::new)))
+    Ok(Again { result, spectra: live.spectra.map(Arc::new) })
 }

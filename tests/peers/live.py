@@ -45,7 +45,8 @@ class Pair:
         self.page = http.client.HTTPConnection(re.search(r"http://([^/\s]+)", line).group(1), timeout=60)
 
     def ask(self, path, body=None):
-        head = {"Content-Type": "application/json"} if body else {}
+        # the daemon ends connections that are idle
+        head = {"Connection": "close"} | ({"Content-Type": "application/json"} if body else {})
         self.page.request("POST" if body else "GET", path, body, head)
         answer = self.page.getresponse()
         return answer.status, answer.read()

@@ -20,8 +20,8 @@ async function load(name) {
   return loaded.get(name);
 }
 
-const [raw, fft, colour, contrast, scaleBar, rings, format, latest, connection, python, readout, stateText, picture, api, npy, names] = (
-  await Promise.all(['raw', 'fft', 'colour', 'contrast', 'scale_bar', 'rings', 'format', 'latest', 'connection', 'python', 'readout', 'state_text', 'picture', 'api', 'npy', 'names'].map(async (name) => (await load(`${name}.js`)).module))
+const [raw, fft, colour, contrast, scaleBar, rings, format, latest, connection, python, readout, stateText, picture, api, npy, names, optics, recorded, store] = (
+  await Promise.all(['raw', 'fft', 'colour', 'contrast', 'scale_bar', 'rings', 'format', 'latest', 'connection', 'python', 'readout', 'state_text', 'picture', 'api', 'npy', 'names', 'optics_panel', 'recorded_list', 'store'].map(async (name) => (await load(`${name}.js`)).module))
 );
 
 function bytesOf(header, values) {
@@ -406,4 +406,52 @@ test('the page is whole: under 200 kB, files under 500 lines, nothing from elsew
     for (const [, other] of text.matchAll(/(?:from '\.|'\/page|"\/page)\/([a-z_]+\.\w+)/g)) assert.ok(names.includes(other), `${name} asks for ${other}`);
   }
   assert.ok(size < 200_000, `${size} bytes`);
+});
+
+// ---- what can be changed ----
+
+test('of the microscope what is new is asked for, and nonsense is refused by name', () => {
+  const known = { voltage_kv: 300, semi_angle_mrad: null, scan_step_nm: [0.016, 0.017], rotation_deg: null };
+  const texts = { voltage_kv: '300', semi_angle_mrad: ' 30 ', scan_step_nm: '0.016, 0.018', rotation_deg: '' };
+  assert.deepEqual(optics.opticsBody(texts, known), { semi_angle_mrad: 30, scan_step_nm: [0.016, 0.018] });
+  assert.equal(optics.opticsText([0.016, 0.016]), '0.016');
+  assert.equal(optics.opticsText(null), '');
+  for (const text of ['30 mrad', '1 2', 'x', '1,,2']) assert.throws(() => optics.opticsBody({ semi_angle_mrad: text }), /semi-convergence angle: got/, text);
+});
+
+test('an image is subscribed to with its series and its ring', () => {
+  const text = connection.subscription('bf', 3, 'bf', new URLSearchParams({ inner: '0', outer: '0.9' }));
+  assert.deepEqual(JSON.parse(text), { subscribe: { id: 'bf', series: 3, name: 'bf', inner: 0, outer: 0.9 } });
+});
+
+test('an image that came of itself takes the place of an answer that is under way', async () => {
+  let answer;
+  const images = new store.ImageStore({ fetchImage: () => new Promise((resolve) => { answer = resolve; }), onChange: () => {} });
+  images.want('phase', { key: 'own' }, 0);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  images.put('phase', 'sent');
+  answer('late');
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(images.get('phase').image, 'sent');
+  images.want('phase', { key: 'own' }, 0);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  answer('asked again');
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(images.get('phase').image, 'asked again');
+});
+
+test('what the log holds is told with how much of it is durable', () => {
+  const entry = { id: 42, state: 'unfinished', frames: { expected: 4096, durable: 4095 }, finish: null, export: { state: 'running' } };
+  assert.equal(recorded.recordedText(entry), '42\nunfinished\n4,095 / 4,096');
+  assert.equal(recorded.jobText('export', entry.export), 'export: at work');
+  assert.equal(recorded.isBusy([entry]), true);
+  assert.equal(recorded.isBusy([{ ...entry, export: { state: 'failed' } }]), false);
+});
+
+test('what is missing of the microscope, and results that are not on the disk, are said', () => {
+  const series = { ...STATUS.series, calibration: { text: 'calibration unknown: voltage_kv' }, not_written: 'disk full', warnings: ['results NOT WRITTEN: disk full'] };
+  const texts = stateText.warnings({ ...STATUS, series, armed: { warnings: ['no pixel mask'] } }, series).map(({ text }) => text);
+  assert.equal(texts.filter((text) => text.startsWith('results NOT WRITTEN: disk full')).length, 1);
+  assert.ok(texts.includes('calibration unknown: voltage_kv') && texts.includes('next series: no pixel mask'));
+  assert.doesNotMatch(stateText.facts({ ...series, scan_shape: [1, 1], optics: { voltage_kv: null, semi_angle_mrad: null, scan_step_nm: null } }), /kV|null/);
 });

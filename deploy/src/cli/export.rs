@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
-use ingest::filewriter::Existing;
+use ingest::filewriter::{Existing, FilewriterError};
 use ingest::record::{
-    ExportSettings, ExportSummary, LogReport, MissingFrames, SeriesInLog, export_series, list_series,
+    ExportSettings, ExportSummary, LogReport, MissingFrames, RecordError, SeriesInLog, export_series,
+    list_series,
 };
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{Kilovolts, ScanShape};
@@ -102,7 +103,12 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         voltage: args.voltage_kv.map(Kilovolts),
         ..ExportSettings::new(args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.key.id)))
     };
-    let summary = export_series(&args.log, &chosen.key, out, &settings)?;
+    let summary = export_series(&args.log, &chosen.key, out, &settings).map_err(|error| match error {
+        RecordError::Filewriter(FilewriterError::Exists { .. }) => {
+            anyhow!("{error}; --overwrite replaces it")
+        }
+        error => error.into(),
+    })?;
     tell_of_set(&summary, args);
     say(&summary.set.master.display().to_string())?;
     Ok(Ending::Done)

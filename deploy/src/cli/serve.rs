@@ -16,7 +16,7 @@ use crate::config::{
 };
 use crate::request::{StopFlag, WrongFlags, parse_threads};
 use crate::rings::{Ring, Rings};
-use crate::serve::ServeRequest;
+use crate::serve::{ExportRequest, ServeRequest};
 
 /// What `sideband serve` takes. Flag, environment, file of settings, default: the first that says it counts.
 #[derive(Args, Clone, Debug)]
@@ -42,6 +42,12 @@ pub struct ServeArgs {
     /// Remove the oldest segments of a log that is full.
     #[arg(long)]
     pub record_remove_oldest: bool,
+    /// Make a DECTRIS file set of every series from the log, once it is over and durable.
+    #[arg(long)]
+    pub export_on_completion: bool,
+    /// Folder that gets a folder for every such set [default: exports, among the results].
+    #[arg(long, value_name = "DIR", env = "SIDEBAND_EXPORT_FOLDER")]
+    pub export_folder: Option<PathBuf>,
     /// Where the page and the API are served; away from this machine's own addresses a token is needed [default: 127.0.0.1:8040].
     #[arg(long, value_name = "ADDR:PORT", env = "SIDEBAND_LISTEN")]
     pub listen: Option<SocketAddr>,
@@ -118,6 +124,11 @@ impl ServeArgs {
         let ring_mib = within("ring_mib", ring_mib.into(), config::RINGS_MIB, "MiB")?;
         let memory_gb = self.memory_gb.or(file.limits.memory_gb);
         let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, config::SIZES_GB, "GB")).transpose()?;
+        let exports = self.export_folder.clone().or(file.export.folder.clone());
+        let export = ExportRequest {
+            on_completion: self.export_on_completion || file.export.on_completion.unwrap_or(false),
+            folder: exports.unwrap_or_else(|| out.join("exports")),
+        };
         Ok(ServeRequest {
             stream: stream_address(&stream)?,
             api: self.api.clone().or(file.stream.api.clone()),
@@ -125,6 +136,7 @@ impl ServeArgs {
             token: token_file.map(|path| read_token(path)).transpose()?,
             out,
             optics,
+            export,
             record: self.record(&file.record)?,
             rings: self.rings(&file.virtual_detectors)?,
             channel: self.channel.clone().or(file.stream.channel.clone()),

@@ -86,6 +86,19 @@ pub(crate) fn check_values(values: &OpticsValues) -> Result<(), OpticsError> {
     check_source(&Source { provenance: Provenance::Asked, place: String::new(), values: values.clone() })
 }
 
+/// What is wrong with optics, by the keys of a file instead of flags.
+pub(crate) fn in_keys(error: &OpticsError) -> String {
+    match error {
+        OpticsError::Impossible { parameter: Parameter::Aberration, got, expected, .. } => {
+            format!("aberrations: got {got}, expected {expected}")
+        }
+        OpticsError::Impossible { parameter, got, expected, .. } => {
+            format!("{}: got {got}, expected {expected}", parameter.key())
+        }
+        error => error.to_string(),
+    }
+}
+
 /// Checks everything a source says.
 ///
 /// # Errors

@@ -56,7 +56,7 @@ impl<D: SsbDevice> Finished<D> {
         };
         let made = reconstruct_again(device, settings, snapshot, self.spectra.as_ref());
         let (live, spectra) = match made {
-            Ok((live, spectra)) => (Ok(live), spectra),
+            Ok(again) => (Ok(again.result), again.spectra),
             Err(error) => (Err(error.into()), self.spectra.clone()),
         };
         let Account { images, masks, bright_field, warnings, live, optics, status } =

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ingest::record::{LogReader, LogSource, LogSourceSettings, Pace, SeriesInLog, list_series};
-use ingest::stream::series::SeriesSettings;
+use ingest::stream::series::{OwnedKey, SeriesSettings};
 use ingest::stream::source::StreamSource;
 use kernels::Cpu;
 
-use super::{Listener, of_series, run_source};
+use super::{Listener, SeriesOptics, of_series, run_source};
+use crate::optics::ResolvedOptics;
 use crate::report::RunReport;
 use crate::request::RunRequest;
 
@@ -30,6 +31,28 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<RunR
     let folder = &request.master;
     let (listed, found) = list_series(folder)?;
     let series = chosen(&listed, request.series).with_context(|| folder.display().to_string())?;
+    run_series(request, &series.key, (series.bytes, found.num_damages), opening, |optics| {
+        Ok(optics.resolve_whole(&request.optics)?)
+    })
+}
+
+/// Runs the series of this key of a log, as far as its microscope is known: without all of it there is no phase.
+///
+/// # Errors
+/// The log cannot be read, or has no such series; a value that cannot be; those of every run.
+pub fn run_key(request: &RunRequest, key: &OwnedKey) -> anyhow::Result<RunReport> {
+    run_series(request, key, (0, 0), Instant::now(), |optics| Ok(optics.resolve(&request.optics)?))
+}
+
+/// Runs a series of which so many bytes are in the log, at so many damaged places.
+fn run_series(
+    request: &RunRequest,
+    key: &OwnedKey,
+    (bytes, damages): (u64, u64),
+    opening: Instant,
+    settled: impl FnOnce(&SeriesOptics) -> anyhow::Result<ResolvedOptics>,
+) -> anyhow::Result<RunReport> {
+    let folder = &request.master;
     let stop = request.stop.flag();
     let settings = LogSourceSettings { pace: Pace::AsTaken, ..LogSourceSettings::default() };
     let (log, received) = LogSource::new(LogReader::open(folder)?, settings, stop.clone());
@@ -38,19 +61,18 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<RunR
         let reading = scope.spawn(|| log.run());
         let announced = loop {
             let announced = source.next_series(|_| ()).context("the series cannot be found again")?;
-            if announced.key == series.key {
+            if announced.key == *key {
                 break announced;
             }
             source.pass_over(announced.key);
         };
         let name = format!("{} series {}", folder.display(), announced.key.id);
         let (mut subject, optics) = of_series(&announced, &request.optics, &name, None)?;
-        let optics = optics.resolve_whole(&request.optics)?;
-        subject.compressed_bytes = series.bytes;
+        let optics = settled(&optics)?;
+        subject.compressed_bytes = if bytes > 0 { bytes } else { subject.compressed_bytes };
         subject.input.files.push(folder.clone());
-        if found.num_damages > 0 {
-            let problem =
-                format!("{}: {} places are damaged and passed over", folder.display(), found.num_damages);
+        if damages > 0 {
+            let problem = format!("{}: {damages} places are damaged and passed over", folder.display());
             subject.problems.push(problem);
         }
         let settings = SeriesSettings {

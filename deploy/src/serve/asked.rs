@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail, ensure};
 use serde_json::{Map, Value, json};
 use ssb::Moments;
 
-use crate::optics::{OpticsError, OpticsTable, OpticsValues, Parameter, check_values};
+use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
 use crate::rings::{Ring, Rings};
 
 /// The three resources.
@@ -132,19 +132,6 @@ fn ring(key: &str, value: &Value) -> anyhow::Result<Ring> {
 pub(super) fn rings_json(rings: &Rings) -> Value {
     let ring = |ring: Ring| json!([ring.inner, ring.outer.is_finite().then_some(ring.outer)]);
     json!({ "bf": ring(rings.bf), "adf": ring(rings.adf), "df": ring(rings.df) })
-}
-
-/// What is wrong with optics, by the keys of the API instead of flags.
-pub(super) fn in_keys(error: &OpticsError) -> String {
-    match error {
-        OpticsError::Impossible { parameter: Parameter::Aberration, got, expected, .. } => {
-            format!("aberrations: got {got}, expected {expected}")
-        }
-        OpticsError::Impossible { parameter, got, expected, .. } => {
-            format!("{}: got {got}, expected {expected}", parameter.key())
-        }
-        error => error.to_string(),
-    }
 }
 
 #[cfg(test)]

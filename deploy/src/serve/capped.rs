@@ -1,19 +1,21 @@
 //! A listener that takes so many connections at a time and no more: those of pages must not use up what the stream needs.
 
+use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
 
 /// Connections at a time; others wait to be taken.
 const MOST_CONNECTIONS: usize = 256;
+/// How long a client may take nothing of its answer.
+const LONGEST_STALL: Duration = Duration::from_secs(60);
 /// After an attempt to take one failed: file descriptors may be short.
 const REST: Duration = Duration::from_millis(100);
 
@@ -30,16 +32,14 @@ impl Capped {
     }
 }
 
-impl Listener for Capped {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
+impl Capped {
+    /// The next connection.
+    pub(super) async fn accept(&self) -> Connection {
         loop {
             // never closed
             let Ok(place) = self.places.clone().acquire_owned().await else { continue };
             match self.listener.accept().await {
-                Ok((stream, address)) => return (Connection { stream, _place: place }, address),
+                Ok((stream, _)) => return Connection { stream, stalled: None, _place: place },
                 Err(error) => {
                     tracing::debug!("a page was not taken: {error}");
                     tokio::time::sleep(REST).await;
@@ -47,17 +47,30 @@ impl Listener for Capped {
             }
         }
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
 }
 
 /// A connection; its place is free again when it ends.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    /// Runs while the client takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
     _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    /// Ends a connection whose client has taken nothing for too long.
+    fn watched<T>(&mut self, context: &mut Context<'_>, taken: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if taken.is_ready() {
+            self.stalled = None;
+            return taken;
+        }
+        let sleep = || Box::pin(tokio::time::sleep(LONGEST_STALL));
+        match self.stalled.get_or_insert_with(sleep).as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
 }
 
 impl AsyncRead for Connection {
@@ -76,7 +89,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let taken = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watched(context, taken)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use anyhow::Context;
 use crossbeam_channel::{Receiver, bounded};
 use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::{Announced, SeriesEnd, StreamSource};
 use kernels::Cpu;
-use kernels::types::ScanShape;
+use kernels::types::{CountType, ScanShape};
 use ssb::{Moments, Preview};
 
 use super::ServeRequest;
 use super::hub::Hub;
-use super::series::{Ended, SHARED, Series, Setup};
+use super::jobs::{Export, Progress};
+use super::series::{Ended, SHARED, Series, Setup, View};
+use super::warnings;
 use crate::optics::OpticsRequest;
 use crate::output::Quantity;
 use crate::pipeline::{Choices, Finished, Listener, Subject, Unwritable, of_series, run_source};
@@ -29,7 +32,8 @@ pub(super) fn run(
 ) -> anyhow::Result<u64> {
     let (mut taken, mut failed) = (0, 0);
     while request.most_series.is_none_or(|most| taken < most) {
-        let Some(announced) = source.next_series(|armed| hub.armed(armed)) else { return Ok(failed) };
+        let heard = |armed: &Announced| hub.armed(armed, before(request, armed, hub));
+        let Some(announced) = source.next_series(heard) else { return Ok(failed) };
         taken += 1;
         let said = match Acquiring::new(request, &announced, hub) {
             Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
@@ -54,6 +58,16 @@ pub(super) fn run(
     Ok(failed)
 }
 
+/// What can be warned of when the detector is armed.
+fn before(request: &ServeRequest, armed: &Announced, hub: &Hub) -> Vec<String> {
+    // a start does not say the type of the counts, on which no optics depend
+    let likely = Announced { count_type: armed.count_type.or(Some(CountType::U16)), ..armed.clone() };
+    let acquiring = Acquiring::new(request, &likely, hub);
+    let acquiring = acquiring.as_ref().ok();
+    let known = acquiring.map_or(armed, |acquiring| &acquiring.announced);
+    warnings::before(known, acquiring.map(|acquiring| &acquiring.choices.optics))
+}
+
 /// A series whose first image has come, with everything settled that can be by then.
 struct Acquiring {
     announced: Announced,
@@ -69,10 +83,15 @@ impl Acquiring {
         let name = format!("tcp://{} series {}", request.stream, announced.key.id);
         let asked = hub.asked();
         let said = OpticsRequest { asked: asked.optics()?, ..request.optics.clone() };
-        let (subject, optics) = of_series(announced, &said, &name, hub.watch.said().scan())?;
+        let of_detector = hub.watch.said();
+        let mut announced = announced.clone();
+        if let (None, Some(detector)) = (&announced.pixel_mask, announced.detector) {
+            announced.pixel_mask = of_detector.mask_of(detector);
+        }
+        let (subject, optics) = of_series(&announced, &said, &name, of_detector.scan())?;
         let setup = Setup { optics, request: request.optics.clone(), rings: request.rings };
         let choices = setup.choices(&asked)?;
-        Ok(Self { announced: announced.clone(), subject, setup, choices, opening })
+        Ok(Self { announced, subject, setup, choices, opening })
     }
 
     /// Lets the frames through the pipeline; returns what is to be said of it.
@@ -86,6 +105,8 @@ impl Acquiring {
         let scan = self.choices.optics.scan_shape.value;
         let series = hub.begin(self.announced.clone(), scan, Some(self.setup));
         self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
+        series.expect(warnings::of_scan(&self.choices.optics));
+        let dropped = hub.watch.said().dropped;
         let id = self.announced.key.id;
         say(&format!("series {id}: receiving {} frames, {scan}", self.subject.frames_expected));
         let settings = SeriesSettings {
@@ -133,7 +154,16 @@ impl Acquiring {
         if lost > 0 {
             series.warn(format!("{lost} messages of the detector were NOT SAVED: {}", hub.record_error()));
         }
+        let dropped_now = hub.watch.said().dropped;
+        if let Some(more) =
+            dropped_now.zip(dropped).map(|(now, then)| now.saturating_sub(then)).filter(|&n| n > 0)
+        {
+            series.warn(format!("the detector dropped {more} messages while this series came"));
+        }
         let said = conclude(&series, belongs, finished, end);
+        if request.export.on_completion && request.record.is_some() && said.is_ok() {
+            export(&series, hub, request);
+        }
         hub.tell();
         said
     }
@@ -142,10 +172,44 @@ impl Acquiring {
 /// Takes previews to where they are looked at.
 fn show_previews(previews: &Receiver<Preview>, series: &Series, hub: &Hub) {
     for preview in previews {
-        series.look(&preview.bright_field);
+        series.look(&preview.bright_field, preview.rows);
         series.set_phase(|phase| phase.preview(preview));
         hub.tell();
     }
+}
+
+/// Asks for an export of a series, from the log.
+///
+/// It is said with the series where that cannot be.
+fn export(series: &Series, hub: &Hub, request: &ServeRequest) {
+    if let Err(error) = ask_for_export(series, hub, request.channel.clone()) {
+        series.warn(format!("NOT EXPORTED: {error:#}"));
+    }
+}
+
+/// Asks for an export of a series of this daemon; what came of it so far is waited for.
+///
+/// # Errors
+/// It is not over, or too many jobs wait.
+pub(super) fn ask_for_export(
+    series: &Series,
+    hub: &Hub,
+    channel: Option<String>,
+) -> anyhow::Result<Progress> {
+    let belongs = series.belongs().context("the series is not over, or nothing came of it")?;
+    let choices = series.choices().context("the series could not begin")?;
+    let name = belongs.file_name().context("its folder has no name")?;
+    let scan = Some(choices.optics.scan_shape.value).filter(|_| choices.optics.is_shape_known());
+    let progress = hub.jobs.export(Export {
+        key: series.key(),
+        channel,
+        out: hub.exports.join(name),
+        scan,
+        voltage: choices.optics.voltage.map(|voltage| voltage.value),
+        durable: hub.recorded.received.get(),
+    })?;
+    series.set_export(progress.clone());
+    Ok(progress)
 }
 
 /// Writes down how a series ended, and says it in a line; its results belong into a folder.
@@ -167,6 +231,8 @@ fn conclude(
     let finished = match finished {
         Ok(finished) => finished,
         Err(error) => {
+            // one that is not empty stays
+            let _ = std::fs::remove_dir(&belongs);
             series.failed(format!("{error:#}"), Some(ended));
             return Err(error);
         }
@@ -207,6 +273,15 @@ fn conclude(
         frames.missing,
         ended.why,
     );
+    let descan = || {
+        let live = finished.live.as_ref()?;
+        let View { snapshot, pixel_mask, .. } = series.view()?;
+        let known = report.optics.is_shape_known();
+        known.then(|| warnings::descan(&snapshot, &live.bright_field, &pixel_mask, snapshot.scan().rows))?
+    };
+    if let Some(descan) = descan() {
+        series.warn(descan);
+    }
     series.finished(finished, ended);
     // what was asked for while the last phase was made
     series.remake()?;
@@ -215,7 +290,7 @@ fn conclude(
 
 /// A folder of its own for every series, in the order of time: the detector's numbers begin again when it restarts, and
 /// another daemon may write beside this one. Where none can be made, the first name says why when it is used.
-fn own_folder(out: &Path, id: u64) -> PathBuf {
+pub(super) fn own_folder(out: &Path, id: u64) -> PathBuf {
     /// Series of one number in one second.
     const MOST: u32 = 100;
     let name = format!("{}-series-{id:06}", utc(SystemTime::now()).replace(':', ""));

@@ -1,9 +1,9 @@
 //! What the detector says of itself while the daemon listens: asked once a second, never told anything.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kernels::types::ScanShape;
+use kernels::types::{DetectorShape, ScanShape};
 use serde_json::Value;
 
 use crate::request::StopFlag;
@@ -23,11 +23,21 @@ pub(super) struct Said {
     pub(super) dropped: Option<u64>,
     /// Images a trigger, triggers a series.
     pub(super) images: Option<(u64, u64)>,
+    /// Its own mask, 0 is good, with its shape; asked whenever its state has changed.
+    pub(super) pixel_mask: Option<Arc<([usize; 2], Vec<u32>)>>,
     /// Why there is no answer.
     pub(super) problem: Option<String>,
 }
 
 impl Said {
+    /// Its mask, where it is of a detector of this shape.
+    pub(super) fn mask_of(&self, detector: DetectorShape) -> Option<Vec<u32>> {
+        let (shape, mask) = &**self.pixel_mask.as_ref()?;
+        let DetectorShape { rows, cols } = detector;
+        // told as [x, y] by some
+        (*shape == [rows, cols] || *shape == [cols, rows]).then(|| mask.clone())
+    }
+
     /// Lines x points a line, where the detector is set so: a trigger a line.
     pub(super) fn scan(&self) -> Option<ScanShape> {
         let (nimages, ntrigger) = self.images?;
@@ -82,7 +92,13 @@ impl Watch {
             };
             let nimages = number("detector", "config", "nimages")?;
             let ntrigger = number("detector", "config", "ntrigger")?;
-            anyhow::Ok(Said { state, dropped, images: nimages.zip(ntrigger), problem: None })
+            let before = self.said();
+            let pixel_mask = match before.pixel_mask.filter(|_| before.state == state) {
+                Some(mask) => Some(mask),
+                // one that does not tell its mask is no reason to know nothing of it
+                None => detector.pixel_mask().ok().map(Arc::new),
+            };
+            anyhow::Ok(Said { state, dropped, images: nimages.zip(ntrigger), pixel_mask, problem: None })
         };
         match asked() {
             Ok(said) => *self.lock() = said,

@@ -3,32 +3,38 @@
 //! Bounded: requests in work, clients of the events, bytes of a request. No path that a client sends reaches the file
 //! system: names are looked up among those there are.
 
+mod events;
+mod limits;
+mod log;
+mod recent;
 mod resources;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use axum::body::Body;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::ServeRequest;
 use super::access::{Access, check};
-use super::capped::Capped;
 use super::hub::Hub;
-use super::images::{self, Asked, Format};
+use super::images::{self, Asked, Format, Made};
 use super::phase::Changes;
 use super::series::{Series, View};
 use super::{metrics, page};
 use crate::output::{Image, Quantity, Values};
+
+use recent::Recent;
 
 /// Images that are computed at the same time; others wait.
 const IMAGES_AT_ONCE: usize = 2;
@@ -38,12 +44,6 @@ const IMAGES_WAITING: usize = 64;
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Clients of the events, at most.
 const MOST_CLIENTS: usize = 64;
-/// Between two events to one client, at least.
-const EVENT_EVERY: Duration = Duration::from_millis(100);
-/// Between two events at most: rates and free memory change on their own.
-const EVENT_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
-/// Bytes of a request, at most.
-const MOST_REQUEST_BYTES: usize = 64 << 10;
 
 /// What every handler has.
 #[derive(Clone, Debug)]
@@ -52,6 +52,10 @@ struct Shared {
     computing: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     clients: Arc<Semaphore>,
+    /// What the daemon was told.
+    request: Arc<ServeRequest>,
+    /// Images that were just computed.
+    recent: Arc<Recent>,
 }
 
 /// The server at work.
@@ -76,13 +80,26 @@ impl Pages {
     }
 }
 
+/// Takes an address, so that nothing is begun where it cannot be had.
+///
+/// # Errors
+/// The address cannot be used.
+pub(super) fn listen(at: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(at).with_context(|| format!("{at}: cannot be listened at"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 /// Starts to serve.
 ///
 /// # Errors
-/// The address cannot be used, or there is no thread.
-pub(super) fn start(listen: SocketAddr, hub: Arc<Hub>, access: Access) -> anyhow::Result<Pages> {
-    let listener = TcpListener::bind(listen).with_context(|| format!("{listen}: cannot be listened at"))?;
-    listener.set_nonblocking(true)?;
+/// There is no thread.
+pub(super) fn start(
+    listener: TcpListener,
+    hub: Arc<Hub>,
+    access: Access,
+    request: &ServeRequest,
+) -> anyhow::Result<Pages> {
     let address = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -92,17 +109,17 @@ pub(super) fn start(listen: SocketAddr, hub: Arc<Hub>, access: Access) -> anyhow
         .build()
         .context("no threads for pages")?;
     let (stop, stopped) = oneshot::channel();
-    let router = router(hub, access);
+    let router = router(hub, access, Arc::new(request.clone()));
     let serve = move || {
         runtime.block_on(async {
             let serving = async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                axum::serve(Capped::new(listener), router).await
+                match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => limits::serve(listener, router).await,
+                    Err(error) => tracing::error!("pages are not served: {error}"),
+                }
             };
             tokio::select! {
-                served = serving => if let Err(error) = served {
-                    tracing::error!("pages are no longer served: {error}");
-                },
+                () = serving => {}
                 _ = stopped => {}
             }
         });
@@ -113,12 +130,14 @@ pub(super) fn start(listen: SocketAddr, hub: Arc<Hub>, access: Access) -> anyhow
     Ok(Pages { address, stop, thread })
 }
 
-fn router(hub: Arc<Hub>, access: Access) -> Router {
+fn router(hub: Arc<Hub>, access: Access, request: Arc<ServeRequest>) -> Router {
     let shared = Shared {
         hub,
         computing: Arc::new(Semaphore::new(IMAGES_AT_ONCE)),
         waiting: Arc::new(Semaphore::new(IMAGES_WAITING)),
         clients: Arc::new(Semaphore::new(MOST_CLIENTS)),
+        request,
+        recent: Arc::default(),
     };
     Router::new()
         .route("/", get(async || page::file("index.html")))
@@ -135,16 +154,23 @@ fn router(hub: Arc<Hub>, access: Access) -> Router {
         .route("/api/v1/series/{number}/images/{name}", get(image))
         .route("/api/v1/series/{number}/reconstruct", post(reconstruct))
         .merge(resources::router())
-        .route("/api/v1/events", get(events))
+        .merge(log::router())
+        .route("/api/v1/events", get(events::events))
         .fallback(async || refused(StatusCode::NOT_FOUND, "there is no such page"))
-        .layer(DefaultBodyLimit::max(MOST_REQUEST_BYTES))
+        .layer(from_fn(limits::whole))
         .layer(from_fn_with_state(access, check))
+        .layer(from_fn(limits::in_words))
         .with_state(shared)
 }
 
 /// An answer that says why there is none.
 #[derive(Debug)]
 pub(super) struct Refused(StatusCode, String);
+
+/// What cannot be now.
+fn conflict(error: &anyhow::Error) -> Refused {
+    refused(StatusCode::CONFLICT, &format!("{error:#}"))
+}
 
 /// An error in words.
 pub(super) fn refused(status: StatusCode, why: &str) -> Refused {
@@ -169,10 +195,10 @@ impl Shared {
     }
 
     /// Does what takes long where it holds up nobody else, a few at a time.
-    async fn compute(
+    async fn compute<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> anyhow::Result<Vec<u8>> + Send + 'static,
-    ) -> Result<Vec<u8>, Refused> {
+        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+    ) -> Result<T, Refused> {
         let busy = || refused(StatusCode::SERVICE_UNAVAILABLE, "too many images are asked for at once");
         let _waiting = self.waiting.try_acquire().map_err(|_| busy())?;
         let turn = tokio::time::timeout(LONGEST_WAIT, self.computing.clone().acquire_owned()).await;
@@ -182,14 +208,45 @@ impl Shared {
             work()
         };
         match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(error)) => Err(refused(StatusCode::CONFLICT, &format!("{error:#}"))),
+            Ok(Ok(made)) => Ok(made),
+            Ok(Err(error)) => Err(conflict(&error)),
             Err(_) => Err(refused(StatusCode::INTERNAL_SERVER_ERROR, "that went wrong, and is our fault")),
         }
+    }
+
+    /// An image of a series: computed, or one of those that were just computed for somebody else.
+    async fn image(
+        &self,
+        series: Arc<Series>,
+        quantity: Quantity,
+        asked: Asked,
+    ) -> Result<Arc<Made>, Refused> {
+        let stamp = series.stamp(quantity);
+        let key = format!("{} {}", quantity.stem(), asked.key());
+        if let Some(made) = stamp.and_then(|stamp| self.recent.get(&key, stamp)) {
+            return Ok(made);
+        }
+        let work = move || {
+            if series.view().is_none()
+                && let Some(stored) = stored(series.folder(), quantity, asked.format)?
+            {
+                return Ok(Made::of_file(stored));
+            }
+            let (image, version) = images::image(&series, quantity, &asked)?;
+            Made::of(&image, version, asked.format)
+        };
+        let made = Arc::new(self.compute(work).await?);
+        if let Some(stamp) = stamp {
+            self.recent.put(key, stamp, made.clone());
+        }
+        Ok(made)
     }
 }
 
 async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Result<Response, Refused> {
+    if let Some(entry) = shared.hub.recorded_before.entry(&number) {
+        return Ok(Json(entry.json(&number)).into_response());
+    }
     let series = shared.series(&number)?;
     let is_newest = shared.hub.newest().is_some_and(|newest| newest.number == series.number);
     let counts = shared.hub.live_counts();
@@ -201,25 +258,24 @@ async fn image(
     Path((number, name)): Path<(String, String)>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Refused> {
-    let series = shared.series(&number)?;
     let quantity =
         images::named(&name).ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such image"))?;
-    let work = move || {
-        if series.view().is_none()
-            && let Some(stored) = stored(&series, quantity, asked.format)?
-        {
-            return Ok(stored);
-        }
-        let (image, version) = images::image(&series, quantity, &asked)?;
-        images::encoded(&image, version, asked.format)
-    };
-    let bytes = shared.compute(work).await?;
+    if let Some(entry) = shared.hub.recorded_before.entry(&number) {
+        let stored = move || stored(entry.folder, quantity, asked.format);
+        let bytes = shared.compute(stored).await?;
+        let bytes =
+            bytes.ok_or_else(|| refused(StatusCode::CONFLICT, "there are no results of this series"))?;
+        return Ok(bytes_of(asked.format, bytes));
+    }
+    let series = shared.series(&number)?;
+    let made = shared.image(series, quantity, asked).await?;
+    let bytes = Made::clone(&made).file(asked.format).map_err(|error| conflict(&error))?;
     Ok(bytes_of(asked.format, bytes))
 }
 
 /// An image of a series that is no longer in memory, from its folder: the name is ours, not the client's.
-fn stored(series: &Series, quantity: Quantity, format: Format) -> anyhow::Result<Option<Vec<u8>>> {
-    let (Some(folder), Some(extension)) = (series.folder(), format.extension()) else { return Ok(None) };
+fn stored(folder: Option<PathBuf>, quantity: Quantity, format: Format) -> anyhow::Result<Option<Vec<u8>>> {
+    let (Some(folder), Some(extension)) = (folder, format.extension()) else { return Ok(None) };
     let path = folder.join(format!("{}.{extension}", quantity.stem()));
     let bytes = std::fs::read(&path).map_err(|error| anyhow!("{}: {error}", path.display()))?;
     Ok(Some(bytes))
@@ -248,55 +304,8 @@ async fn reconstruct(
         let image = Image::over_scan(Quantity::Phase, made.scan, optics.step(), Values::F32(made.phase))?
             .with_missing(coverage.missing());
         let version = series.phase(|phase| phase.version());
-        images::raw(&image, version, &json!({ "pixels_used": pixels }))
+        Made::of(&image, version, Format::Raw)?.frame(&json!({ "pixels_used": pixels }))
     };
     let bytes = shared.compute(work).await?;
     Ok(bytes_of(Format::Raw, bytes))
-}
-
-async fn events(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
-    let Ok(client) = shared.clients.clone().try_acquire_owned() else {
-        return refused(StatusCode::SERVICE_UNAVAILABLE, "too many clients listen already").into_response();
-    };
-    let hub = shared.hub.clone();
-    upgrade.max_message_size(MOST_REQUEST_BYTES).on_upgrade(async move |socket| {
-        let _client = client;
-        tell(socket, &hub).await;
-    })
-}
-
-/// Sends the status whenever it changed. A client that does not read holds up this task alone; what it misses is replaced
-/// by what is newer.
-async fn tell(mut socket: WebSocket, hub: &Hub) {
-    let mut changes = hub.changes();
-    let mut last = String::new();
-    loop {
-        let status = hub.status().to_string();
-        if status != last {
-            if socket.send(Message::Text(status.as_str().into())).await.is_err() {
-                return;
-            }
-            last = status;
-        }
-        let pause = tokio::time::sleep(EVENT_EVERY);
-        tokio::pin!(pause);
-        loop {
-            tokio::select! {
-                () = &mut pause => break,
-                heard = socket.recv() => match heard {
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                    Some(Ok(_)) => {}
-                },
-            }
-        }
-        // frames come without telling: their number is looked at as long as a series runs
-        let is_quiet = !matches!(hub.state(), "receiving" | "reconstructing" | "armed");
-        if is_quiet
-            && tokio::time::timeout(EVENT_AT_LEAST_EVERY, changes.changed())
-                .await
-                .is_ok_and(|gone| gone.is_err())
-        {
-            return;
-        }
-    }
 }

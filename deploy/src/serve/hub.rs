@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ingest::counters::Counter;
 use ingest::record::RecordCounters;
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 use super::ServeRequest;
 use super::asked::{Asked, Resource, rings_json};
 use super::detector::Watch;
+use super::jobs::Jobs;
+use super::recorded::Recorded;
 use super::series::{Series, SeriesState, Setup};
 use crate::doctor::{MemoryReport, free_bytes};
 use crate::optics::OpticsRequest;
@@ -24,6 +26,8 @@ use crate::simplon::Simplon;
 
 /// Series that are listed; older ones are forgotten, their folders stay.
 const MOST_SERIES: usize = 100;
+/// How old a status may be that is sent as an event.
+const STATUS_AGE: Duration = Duration::from_millis(50);
 
 /// Shared by the daemon and all who look.
 #[derive(Debug)]
@@ -49,12 +53,28 @@ pub(super) struct Hub {
     pub(super) detector: Option<Simplon>,
     /// What it said last.
     pub(super) watch: Watch,
+    /// The last status as text: when it was made, of which change.
+    last_status: Mutex<Option<(Instant, u64, Arc<str>)>>,
+    /// Series of earlier runs.
+    pub(super) recorded_before: Recorded,
+    /// Exports, and series of the log that are finished again.
+    pub(super) jobs: Jobs,
+    /// Where exports go.
+    pub(super) exports: PathBuf,
+}
+
+/// A series of which no image has come.
+#[derive(Clone, Debug)]
+struct Armed {
+    announced: Announced,
+    /// What there is to be warned of before it comes.
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     /// A series is armed and no image has come; what is known of it.
-    armed: Option<Announced>,
+    armed: Option<Armed>,
     is_stopping: bool,
     /// Oldest first; the last is the newest.
     series: Vec<Arc<Series>>,
@@ -84,6 +104,10 @@ impl Hub {
             optics: request.optics.clone(),
             detector: request.api.as_deref().map(Simplon::new),
             watch: Watch::new(),
+            last_status: Mutex::default(),
+            recorded_before: Recorded::default(),
+            jobs: Jobs::new(request.record.as_ref().map(|settings| settings.folder.clone())),
+            exports: request.export.folder.clone(),
         }
     }
 
@@ -103,13 +127,14 @@ impl Hub {
     }
 
     /// The detector is armed.
-    pub(super) fn armed(&self, announced: &Announced) {
-        self.inner().armed = Some(announced.clone());
+    pub(super) fn armed(&self, announced: &Announced, warnings: Vec<String>) {
+        self.inner().armed = Some(Armed { announced: announced.clone(), warnings });
         self.tell();
     }
 
     /// A series begins; what older ones hold in memory is let go.
     pub(super) fn begin(&self, announced: Announced, scan: ScanShape, setup: Option<Setup>) -> Arc<Series> {
+        self.jobs.make_way();
         let series = {
             let mut inner = self.inner();
             inner.armed = None;
@@ -202,10 +227,25 @@ impl Hub {
         }
     }
 
+    /// The status as text, at most a moment old: many who look cost no more than one.
+    pub(super) fn status_text(&self) -> Arc<str> {
+        let mut last = self.last_status.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = *self.changed.borrow();
+        match &*last {
+            Some((made, of, text)) if *of == version && made.elapsed() < STATUS_AGE => text.clone(),
+            _ => {
+                let text: Arc<str> = self.status().to_string().into();
+                *last = Some((Instant::now(), version, text.clone()));
+                text
+            }
+        }
+    }
+
     /// Everything the page's state line needs.
     pub(super) fn status(&self) -> Value {
         let newest = self.newest();
         let counts = self.live_counts();
+        let armed = self.inner().armed.clone();
         let (receive, said) = (&self.receive, self.watch.said());
         let (connections, failures) = (receive.connections.get(), receive.failures.get());
         let resident = newest.as_ref().and_then(|series| series.held_bytes()).unwrap_or(0);
@@ -224,6 +264,12 @@ impl Hub {
                 "last_error": receive.last_error(),
             },
             "recording": self.recording(),
+            "armed": armed.map(|armed| json!({
+                "id": armed.announced.key.id,
+                "images": armed.announced.num_images,
+                "warnings": armed.warnings,
+            })),
+            "events": { "images": true },
             "series": newest.map(|series| series.json(Some(&counts))),
             "memory": { "resident_bytes": resident, "free_bytes": MemoryReport::examine().usable_bytes() },
             "disk_free_bytes": free_bytes(self.log.as_ref().unwrap_or(&self.out)),
@@ -241,9 +287,23 @@ impl Hub {
             "received": recorded.received.get(),
             "durable": recorded.durable.get(),
             "not_saved": self.not_saved(),
+            "removed_segments": recorded.removed_segments.get(),
             "failing": recorded.is_failing(),
             "last_error": recorded.is_failing().then(|| self.record_error()),
         }))
+    }
+
+    /// Whether frames come, or the last phase of them is made.
+    pub(super) fn is_receiving(&self) -> bool {
+        let newest = self.newest();
+        newest.is_some_and(|series| {
+            matches!(series.state(), SeriesState::Receiving | SeriesState::Reconstructing)
+        })
+    }
+
+    /// Messages of which it is known what became of them: synced, or lost.
+    pub(super) fn settled_on_disk(&self) -> u64 {
+        self.recorded.durable.get() + self.not_saved()
     }
 
     /// Messages that are not in the log, or may not be; 0 where nothing is recorded.
@@ -261,7 +321,9 @@ impl Hub {
         let counts = self.live_counts();
         let all = self.all();
         let of = |(at, series): (usize, &Arc<Series>)| series.json((at == 0).then_some(&counts));
-        json!({ "series": all.iter().enumerate().map(of).collect::<Vec<_>>() })
+        let series: Vec<_> = all.iter().enumerate().map(of).collect();
+        let recorded = self.log.is_some().then(|| self.recorded_before.json());
+        json!({ "series": series, "recorded": recorded })
     }
 }
 

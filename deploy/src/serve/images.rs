@@ -31,6 +31,33 @@ pub(super) struct Asked {
     _token: Ignored,
 }
 
+impl Asked {
+    /// An image in a form, with a ring and its centre where they are given.
+    pub(super) fn new(
+        format: Format,
+        [inner, outer]: [Option<f64>; 2],
+        [row, col]: [Option<f64>; 2],
+    ) -> Self {
+        Self { format, inner, outer, row, col, _token: Ignored }
+    }
+
+    /// What tells it from others.
+    pub(super) fn key(&self) -> String {
+        format!("{:?} {:?} {:?} {:?} {:?}", self.format, self.inner, self.outer, self.row, self.col)
+    }
+}
+
+/// What an image is of: it is another one when this has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) series: u64,
+    /// Frames that are kept; not of the phase, which has versions.
+    pub(super) frames: u64,
+    pub(super) phase: u64,
+    /// Counts up with what is chosen.
+    pub(super) choices: u64,
+}
+
 /// Something that is not looked at.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ignored;
@@ -193,22 +220,70 @@ fn is_as_pinned(field: &BrightField, optics: &ResolvedOptics) -> bool {
         && pins.radius.is_none_or(|radius| radius == field.radius)
 }
 
-/// The bytes of an image.
-///
-/// # Errors
-/// The memory for them cannot be had.
-pub(super) fn encoded(image: &Image, version: u64, format: Format) -> anyhow::Result<Vec<u8>> {
-    match format {
-        Format::Raw => raw(image, version, &json!({})),
-        Format::Npy => image.npy(),
-        Format::Tiff => tiff_bytes(image),
-        Format::Png => picture_png(image),
+/// An image in the form in which it is sent, with its description.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// What it is, for a form that does not say so itself.
+    header: Value,
+    /// The file, or the values of a raw image.
+    payload: Vec<u8>,
+}
+
+impl Made {
+    /// An image that was computed.
+    ///
+    /// # Errors
+    /// The memory for it cannot be had.
+    pub(super) fn of(image: &Image, version: u64, format: Format) -> anyhow::Result<Self> {
+        let payload = match format {
+            Format::Raw => {
+                let values = image.values_seen()?;
+                values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect()
+            }
+            Format::Npy => image.npy()?,
+            Format::Tiff => tiff_bytes(image)?,
+            Format::Png => picture_png(image)?,
+        };
+        Ok(Self { header: header(image, version), payload })
+    }
+
+    /// A file of a series that is no longer in memory.
+    pub(super) fn of_file(payload: Vec<u8>) -> Self {
+        Self { header: json!({}), payload }
+    }
+
+    /// The file alone; of a raw image with its header.
+    ///
+    /// # Errors
+    /// A header of more than 4 GiB.
+    pub(super) fn file(self, format: Format) -> anyhow::Result<Vec<u8>> {
+        match format {
+            Format::Raw => self.frame(&json!({})),
+            _ => Ok(self.payload),
+        }
+    }
+
+    /// A header in JSON that also says what `more` says, its length before it in 32 bits, little-endian, and the image.
+    ///
+    /// # Errors
+    /// A header of more than 4 GiB.
+    pub(super) fn frame(&self, more: &Value) -> anyhow::Result<Vec<u8>> {
+        let mut header = self.header.clone();
+        if let (Some(header), Some(more)) = (header.as_object_mut(), more.as_object()) {
+            header.extend(more.clone());
+        }
+        let mut header = header.to_string().into_bytes();
+        header.resize(header.len().next_multiple_of(4), b' ');
+        let mut bytes = Vec::with_capacity(4 + header.len() + self.payload.len());
+        bytes.extend_from_slice(&u32::try_from(header.len())?.to_le_bytes());
+        bytes.extend_from_slice(&header);
+        bytes.extend_from_slice(&self.payload);
+        Ok(bytes)
     }
 }
 
-/// A header in JSON, its length before it in 32 bits, little-endian, and the values in single precision; the header also
-/// says what `more` says.
-pub(super) fn raw(image: &Image, version: u64, more: &Value) -> anyhow::Result<Vec<u8>> {
+/// What an image is.
+fn header(image: &Image, version: u64) -> Value {
     let (axes, size, unit) = match image.axes() {
         Axes::Scan { step: Some(step) } => ("scan", Some(step.map(|step| step.0)), "nm"),
         Axes::Scan { step: None } => ("scan", None, "px"),
@@ -218,7 +293,7 @@ pub(super) fn raw(image: &Image, version: u64, more: &Value) -> anyhow::Result<V
         Axes::Detector { sampling: None } => ("detector", None, "px"),
     };
     let quantity = image.quantity();
-    let mut header = json!({
+    json!({
         "name": quantity.stem(),
         "title": quantity.title(),
         "unit": quantity.unit(),
@@ -228,16 +303,5 @@ pub(super) fn raw(image: &Image, version: u64, more: &Value) -> anyhow::Result<V
         "pixel_unit": unit,
         "version": version,
         "missing": image.missing().iter().map(|run| [run.start, run.end]).collect::<Vec<_>>(),
-    });
-    if let (Some(header), Some(more)) = (header.as_object_mut(), more.as_object()) {
-        header.extend(more.clone());
-    }
-    let mut header = header.to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(4), b' ');
-    let values = image.values_seen()?;
-    let mut bytes = Vec::with_capacity(4 + header.len() + 4 * values.len());
-    bytes.extend_from_slice(&u32::try_from(header.len())?.to_le_bytes());
-    bytes.extend_from_slice(&header);
-    bytes.extend(values.iter().flat_map(|&value| (value as f32).to_le_bytes()));
-    Ok(bytes)
+    })
 }

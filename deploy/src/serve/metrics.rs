@@ -28,6 +28,11 @@ pub(super) fn text(hub: &Hub) -> String {
         ("recorded_total", "Messages taken in by the recorder.", hub.recorded.received.get()),
         ("durable_total", "Messages that were synced to the disk.", hub.recorded.durable.get()),
         ("not_saved_total", "Messages that are not in the log, or may not be.", hub.not_saved()),
+        (
+            "removed_segments_total",
+            "Segments of the log that were removed to keep within the quota.",
+            hub.recorded.removed_segments.get(),
+        ),
         ("garbage_total", "Messages that were not understood.", hub.garbage.get()),
     ];
     let gauges = [

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use ingest::stream::series::SeriesCounts;
+use ingest::stream::series::{OwnedKey, SeriesCounts};
 use ingest::stream::source::Announced;
 use kernels::Cpu;
 use kernels::types::ScanShape;
@@ -15,9 +15,12 @@ use resident::Snapshot;
 use ssb::BrightField;
 
 use super::asked::Asked;
+use super::images::Stamp;
+use super::jobs::Progress;
 use super::phase::Phase;
 use super::warnings;
 use crate::optics::{OpticsRequest, ResolvedOptics};
+use crate::output::Quantity;
 use crate::pipeline::{Choices, Finished, Running, SeriesOptics};
 use crate::rings::Rings;
 
@@ -35,6 +38,9 @@ pub(super) enum SeriesState {
     /// Nothing came of it.
     Failed,
 }
+
+/// Scan rows of which fewer say nothing of descan.
+const FEWEST_ROWS_LOOKED_AT: usize = 4;
 
 /// A series of the detector.
 #[derive(Debug)]
@@ -83,6 +89,8 @@ struct Inner {
     running: Option<Running>,
     phase: Phase,
     choices: Option<Choices>,
+    /// Counts up with every choice.
+    revision: u64,
     /// The results, as long as they are in memory.
     finished: Option<Arc<Finished<Cpu>>>,
     ended: Option<Ended>,
@@ -93,6 +101,10 @@ struct Inner {
     observed: Vec<String>,
     /// Why its results are not on the disk.
     not_written: Option<String>,
+    /// Its export.
+    export: Option<Progress>,
+    /// Scan rows of which descan was looked at.
+    rows_looked_at: usize,
 }
 
 /// How it ended.
@@ -139,12 +151,15 @@ impl Series {
                 running: None,
                 phase: Phase::default(),
                 choices: None,
+                revision: 0,
                 finished: None,
                 ended: None,
                 problem: None,
                 warnings: Vec::new(),
                 observed: Vec::new(),
                 not_written: None,
+                export: None,
+                rows_looked_at: 0,
             }),
             remaking: Mutex::default(),
         }
@@ -179,12 +194,31 @@ impl Series {
         self.inner().warnings.push(warning);
     }
 
-    /// Sees what there is to be warned of in the frames so far, as soon as the bright field is known.
-    pub(super) fn look(&self, field: &BrightField) {
-        let mut inner = self.inner();
-        if let (Some(running), None) = (&inner.running, &inner.ended) {
-            inner.observed = warnings::of(&running.chosen.current().optics, field);
+    /// Sees what there is to be warned of in the frames so far, as soon as the bright field is known; `rows` scan rows are
+    /// whole. The beam is followed whenever twice as many rows have come.
+    pub(super) fn look(&self, field: &BrightField, rows: usize) {
+        let Some(View { snapshot, optics, pixel_mask, .. }) = self.view() else { return };
+        let due = {
+            let mut inner = self.inner();
+            let due = rows >= FEWEST_ROWS_LOOKED_AT && rows >= 2 * inner.rows_looked_at;
+            inner.rows_looked_at = if due { rows } else { inner.rows_looked_at };
+            due
+        };
+        let mut observed = warnings::of(&optics, field);
+        let moved = |warning: &&String| warning.starts_with(warnings::DESCAN);
+        match due {
+            true => observed.extend(warnings::descan(&snapshot, field, &pixel_mask, rows)),
+            false => observed.extend(self.inner().observed.iter().find(moved).cloned()),
         }
+        let mut inner = self.inner();
+        if inner.ended.is_none() {
+            inner.observed = observed;
+        }
+    }
+
+    /// What is known to be warned of before the first frame is looked at.
+    pub(super) fn expect(&self, warnings: Vec<String>) {
+        self.inner().observed = warnings;
     }
 
     /// Lets go of what takes much memory.
@@ -225,6 +259,47 @@ impl Series {
             rings,
             pixel_mask: running.pixel_mask.clone(),
         })
+    }
+
+    /// What an image of it would be made of now; nothing before the first frame is kept, and once the memory was let go.
+    pub(super) fn stamp(&self, quantity: Quantity) -> Option<Stamp> {
+        let inner = self.inner();
+        let frames = inner.running.as_ref()?.resident.snapshot().totals().frames;
+        if frames == 0 || !inner.phase.has(quantity) {
+            return None;
+        }
+        let of_phase = matches!(quantity, Quantity::Phase | Quantity::Amplitude | Quantity::MeanPhase);
+        Some(Stamp {
+            series: self.number,
+            frames: if of_phase { 0 } else { frames },
+            phase: inner.phase.version(),
+            choices: inner.revision,
+        })
+    }
+
+    /// Its key in the log.
+    pub(super) fn key(&self) -> OwnedKey {
+        self.announced.key.clone()
+    }
+
+    /// An export of it is under way, or was.
+    pub(super) fn set_export(&self, progress: Progress) {
+        self.inner().export = Some(progress);
+    }
+
+    /// Its export, if one was asked for.
+    pub(super) fn export(&self) -> Option<Progress> {
+        self.inner().export.clone()
+    }
+
+    /// What is chosen for it.
+    pub(super) fn choices(&self) -> Option<Choices> {
+        self.inner().choices.clone()
+    }
+
+    /// Where its results belong; they have the name of the series.
+    pub(super) fn belongs(&self) -> Option<PathBuf> {
+        self.inner().ended.as_ref()?.belongs.clone()
     }
 
     /// Where its results are.

@@ -2,6 +2,10 @@
 
 #[path = "serve/choices.rs"]
 mod choices;
+#[path = "serve/events.rs"]
+mod events;
+#[path = "serve/log.rs"]
+mod log;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -67,7 +67,7 @@ impl Shared {
         let work = move || {
             remade.remake()?;
             hub.tell();
-            Ok(Vec::new())
+            Ok(())
         };
         self.compute(work).await?;
         self.chosen(number, resource)

@@ -51,6 +51,21 @@ export async function fetchJson(path, patienceMillis = PATIENCE_MILLIS) {
   return (await answered(address(path), { signal: AbortSignal.timeout(patienceMillis) })).json();
 }
 
+async function sendJson(method, path, body) {
+  const init = { method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  return (await answered(address(path), init)).json();
+}
+
+/** Sets something of the daemon; gives what it is then. */
+export function putJson(path, body) {
+  return sendJson('PUT', path, body);
+}
+
+/** Asks the daemon for something that it does by and by; gives how far it is. */
+export function postJson(path, body = {}) {
+  return sendJson('POST', path, body);
+}
+
 /**
  * An image: raw by GET, raw by POST when `parameters` are given, or of a .npy file when its `header` is given; the holes
  * of a file are those of the frame sums at `sums`.

@@ -1,7 +1,7 @@
 // The export menu: every image as npy, tiff and png, and where the results lie.
 
-import { address, imagePath, imageQuery } from './api.js';
-import { byId, copyText, element } from './dom.js';
+import { address, imagePath, imageQuery, postJson } from './api.js';
+import { byId, copyText, element, toast } from './dom.js';
 import { namesOf, titleOf } from './names.js';
 
 const FORMATS = ['npy', 'tiff', 'png'];
@@ -34,6 +34,13 @@ function contents(series, ringQuery, hasOwnPhase) {
   const parts = [element('table', {}, element('tbody', {}, ...rows))];
   parts.push(element('p', { className: 'muted' }, 'npy: exact values; tiff: 32-bit float, calibrated; png: to look at. BF, ADF and DF with the rings as drawn.'));
   if (hasOwnPhase) parts.push(element('p', { className: 'muted' }, 'Phase: as the daemon holds it. "copy as Python" has the values of the sliders.'));
+  const set = series.export;
+  if (set) parts.push(element('p', { className: set.state === 'failed' ? 'bad' : '' }, `DECTRIS files: ${set.state} `, element('code', {}, set.path ?? set.problem ?? '')));
+  if (series.folder && set?.state !== 'done') {
+    const make = element('button', {}, 'export as DECTRIS files');
+    make.onclick = () => postJson(`/api/v1/series/${series.number}/export`).then(() => toast('the export begins'), (error) => toast(`not exported: ${error.message}`));
+    parts.push(element('p', {}, make));
+  }
   if (series.folder) {
     const copy = element('button', {}, 'copy');
     copy.onclick = () => copyText(series.folder, 'the path of the result folder');

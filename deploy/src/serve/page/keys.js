@@ -10,6 +10,7 @@ const HELP = [
   ['s', 'select the next slider (C10, C12, φ12, rotation)'],
   ['← → ↑ ↓', 'move the selected slider, or the handle or field in focus; with shift: larger steps'],
   ['n', 'show the newest series'],
+  ['o', 'the microscope: voltage, angle, step, rotation'],
   ['p', 'copy as Python'],
   ['Tab', 'from control to control'],
   ['?', 'this help'],
@@ -27,13 +28,13 @@ export function nudge(input, sign, isLarge) {
 
 const ARROWS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 };
 
-/** Listens to keys. `actions`: choose(name), stretch(factor), nextMap(), nextSlider(), slider(), newest(), python(). */
+/** Listens to keys. `actions`: choose(name), stretch(factor), nextMap(), nextSlider(), slider(), newest(), optics(), python(). */
 export function attachKeys(actions) {
   const help = byId('help');
   byId('help-keys').append(...HELP.map(([key, text]) => element('tr', {}, element('td', {}, element('kbd', {}, key)), element('td', {}, text))));
   byId('help-open').onclick = () => help.showModal();
   document.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
     const target = event.target;
     if (event.key in ARROWS) {
       const input = target.dataset?.step ? target : isFree(target) ? actions.slider() : null;
@@ -53,6 +54,7 @@ export function attachKeys(actions) {
       c: actions.nextMap,
       s: actions.nextSlider,
       n: actions.newest,
+      o: actions.optics,
       p: actions.python,
       '?': () => help.showModal(),
     }[event.key];

@@ -1,19 +1,21 @@
 // The live page: joins the daemon's status, its images, and the controls.
 
 import { fetchImage, fetchJson, imagePath, imageQuery, pageToken } from './api.js';
-import { Connection } from './connection.js';
+import { Connection, subscription } from './connection.js';
 import { byId, copyText, element, setText, toast } from './dom.js';
 import { attachExportMenu } from './export_menu.js';
 import { FftView } from './fft_view.js';
 import { attachKeys } from './keys.js';
 import { Looks, LooksPanel } from './looks.js';
 import { entryOf, IMAGES, isStored, namesOf, storedHeader } from './names.js';
+import { OpticsPanel } from './optics_panel.js';
 import { PhasePanel } from './phase_panel.js';
 import { Picture } from './picture.js';
 import { pythonSnippet } from './python.js';
 import { readout } from './readout.js';
 import { attachRings } from './ring_overlay.js';
 import { DEFAULT_RINGS, geometryOf, ringQuery } from './rings.js';
+import { RecordedList } from './recorded_list.js';
 import { RingsPanel } from './rings_panel.js';
 import { SeriesList } from './series_list.js';
 import { showBanner, showState } from './state_panel.js';
@@ -26,6 +28,7 @@ const DRAG_MILLIS = 30;
 let status = null;
 let link = { up: false, attempt: 0, retryAt: null, reason: 'connecting' };
 let seriesList = [];
+let recorded = null;
 let pinned = null;
 let shownIdentity = null;
 let chosen = 'bf';
@@ -43,7 +46,9 @@ const looksPanel = new LooksPanel(looks, drawImage);
 const phasePanel = new PhasePanel(() => refresh(DRAG_MILLIS));
 const ringsPanel = new RingsPanel({ onChange: changeRings, onReset: resetRings });
 const seriesPanel = new SeriesList({ fetchImage, onSelect: select });
-const connection = new Connection({ onStatus: heard, onLink: linkChanged });
+const recordedPanel = new RecordedList(loadSeriesList);
+const opticsPanel = new OpticsPanel(shown);
+const connection = new Connection({ onStatus: heard, onImage: imageCame, onLink: linkChanged });
 
 // ---- what is shown -------------------------------------------------------------------------------------------------
 
@@ -99,7 +104,8 @@ function linkChanged(next) {
 
 async function loadSeriesList() {
   try {
-    seriesList = (await fetchJson('/api/v1/series')).series;
+    ({ series: seriesList, recorded = null } = await fetchJson('/api/v1/series'));
+    recordedPanel.show(recorded);
     showAll();
   } catch {
     // The list is asked for again with the next change; the newest series is in every status anyway.
@@ -142,11 +148,20 @@ function requestFor(series, name) {
 
 function refresh(gapMillis = REFRESH_MILLIS) {
   const series = shown();
-  if (!series || !link.up || document.hidden) return;
-  const wanted = new Set([...TILES, chosen === 'fft' ? fftSource : chosen]);
-  for (const name of wanted) {
-    if (namesOf(series).includes(name)) store.want(name, requestFor(series, name), gapMillis);
+  const names = !series || document.hidden ? [] : [...new Set([...TILES, chosen === 'fft' ? fftSource : chosen])];
+  const requests = new Map(names.filter((name) => namesOf(series).includes(name)).map((name) => [name, requestFor(series, name)]));
+  // Of a series in memory the daemon sends what is newer; what is from files or by own parameters is asked for.
+  const isSent = (name) => status?.events?.images && requests.has(name) && !requests.get(name).parameters && !isStored(series);
+  for (const name of connection.wanted) if (!isSent(name)) connection.unsubscribe(name);
+  if (!link.up) return;
+  for (const [name, request] of requests) {
+    if (isSent(name)) connection.subscribe(name, subscription(name, series.number, name, queryOfRings(name)));
+    else store.want(name, request, gapMillis);
   }
+}
+
+function imageCame(image) {
+  if (image.header.series === shown()?.number) store.put(image.header.subscription, image);
 }
 
 function imageChanged(name) {
@@ -354,6 +369,7 @@ function start() {
     slider: () => phasePanel.selected,
     newest: () => newest() && select(newest().number),
     python: copyPython,
+    optics: () => opticsPanel.open(),
   });
   document.addEventListener('visibilitychange', showAll);
   // Keys that failed are tried again, the count-down to the next attempt runs.

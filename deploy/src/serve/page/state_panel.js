@@ -19,7 +19,9 @@ export function showState(status, link, shown) {
   showWarnings(status ? warnings(status, shown) : []);
   setText(byId('facts'), facts(shown));
   byId('facts').title = facts(shown);
-  byId('uncalibrated').hidden = !shown || (shown.optics !== null && shown.bright_field !== null);
+  const unknown = shown?.calibration?.text;
+  byId('uncalibrated').hidden = !shown || (!unknown && shown.optics !== null && shown.bright_field !== null);
+  setText(byId('uncalibrated'), unknown ?? 'calibration unknown');
   announce(word, line, status);
 }
 

@@ -69,9 +69,14 @@ export function warnings(status, series) {
   if (recording && (recording.not_saved > 0 || recording.last_error)) {
     say(`NOT SAVED: ${count(recording.not_saved)} messages are not on disk${recording.last_error ? ` (${recording.last_error})` : ''}`, true);
   }
+  if (recording?.removed_segments > 0) say(`${count(recording.removed_segments)} segments of the log were removed to keep within its quota`);
+  if (series?.not_written) say(`results NOT WRITTEN: ${series.not_written}`, true);
+  if (series?.export?.state === 'failed') say(`NOT EXPORTED: ${series.export.problem}`, true);
+  if (series?.calibration?.text) say(series.calibration.text);
+  for (const text of status.armed?.warnings ?? []) say(`next series: ${text}`);
   if (status.detector_dropped > 0) say(`the detector dropped ${count(status.detector_dropped)} messages`, true);
   if (series?.problem) say(`series ${series.number}: ${series.problem}`, true);
-  for (const text of series?.warnings ?? []) say(text);
+  for (const text of series?.warnings ?? []) if (!isSaid(text)) say(text);
   if (series) {
     const { late, doubled, corrupt } = series.frames;
     if (corrupt > 0) say(`${count(corrupt)} frames corrupt`, true);
@@ -84,6 +89,9 @@ export function warnings(status, series) {
   return list;
 }
 
+// What has a line of its own above.
+const isSaid = (text) => text.startsWith('results NOT WRITTEN');
+
 /** One line about a series: what was scanned with what. */
 export function facts(series) {
   if (!series) return 'no series yet';
@@ -95,7 +103,8 @@ export function facts(series) {
     series.count_type ?? 'count type not known',
   ];
   if (optics) {
-    parts.push(`${significant(optics.voltage_kv)} kV`, `${significant(optics.semi_angle_mrad)} mrad`);
+    if (optics.voltage_kv !== null) parts.push(`${significant(optics.voltage_kv)} kV`);
+    if (optics.semi_angle_mrad !== null) parts.push(`${significant(optics.semi_angle_mrad)} mrad`);
     if (optics.scan_step_nm) parts.push(`step ${optics.scan_step_nm.map((step) => significant(step, 3)).join(' × ')} nm`);
   }
   if (series.ending) parts.push(`ended: ${series.ending}`);

@@ -42,10 +42,20 @@ export class ImageStore {
     this.onChange(name);
   }
 
+  /** Takes an image that came of itself; an answer that is under way is older. */
+  put(name, image) {
+    const slot = this.#slot(name);
+    slot.latest.forget();
+    slot.era += 1;
+    slot.image = image;
+    slot.error = slot.askedKey = slot.failedKey = slot.shownKey = null;
+    this.onChange(name);
+  }
+
   #slot(name) {
     if (!this.#slots.has(name)) {
       const era = this.#era;
-      const slot = { image: null, error: null, askedKey: null, shownKey: null, failedKey: null, retryAt: 0 };
+      const slot = { image: null, error: null, askedKey: null, shownKey: null, failedKey: null, retryAt: 0, era: 0 };
       slot.latest = new LatestWins((request) => this.#load(name, slot, era, request));
       this.#slots.set(name, slot);
     }
@@ -53,14 +63,15 @@ export class ImageStore {
   }
 
   async #load(name, slot, era, request) {
+    const ownEra = slot.era;
     try {
       const image = await this.fetchImage(request);
-      if (era !== this.#era) return;
+      if (era !== this.#era || ownEra !== slot.era) return;
       slot.image = image;
       slot.error = null;
       slot.shownKey = request.key;
     } catch (error) {
-      if (era !== this.#era) return;
+      if (era !== this.#era || ownEra !== slot.era) return;
       slot.error = error.message;
       slot.failedKey = request.key;
       slot.retryAt = Date.now() + RETRY_MILLIS;

@@ -10,6 +10,7 @@ use crate::pipeline::square;
 use crate::report::utc;
 use crate::serve::asked::rings_json;
 use crate::serve::hub::seconds_since;
+use crate::serve::jobs::Progress;
 
 impl Series {
     /// As the API tells it; `live` is what its reader has counted, while it reads.
@@ -69,6 +70,7 @@ impl Series {
             "warnings": warnings,
             "folder": ended.and_then(|ended| Some(ended.folder.as_ref()?.display().to_string())),
             "not_written": inner.not_written,
+            "export": inner.export.as_ref().map(Progress::json),
             "bright_field": phase.bright_field().map(|field| json!({
                 "centre_px": field.centre,
                 "radius_px": field.radius.0,

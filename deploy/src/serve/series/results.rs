@@ -1,6 +1,5 @@
 //! What is chosen for a series, and its results: made, made again by other choices, written, written later.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use anyhow::{Context, anyhow, ensure};
@@ -8,10 +7,10 @@ use kernels::Cpu;
 use serde_json::{Value, json};
 
 use super::{Ended, Series, SeriesState};
-use crate::optics::OpticsError;
+use crate::optics::{OpticsError, in_keys};
 use crate::pipeline::Finished;
 use crate::report::Status;
-use crate::serve::asked::{Resource, in_keys, rings_json};
+use crate::serve::asked::{Resource, rings_json};
 
 impl Series {
     /// Takes what is asked for: it counts from the next preview on, and for the results. Results that are there already are
@@ -45,6 +44,7 @@ impl Series {
             running.chosen.choose(choices.clone());
         }
         inner.choices = Some(choices);
+        inner.revision += 1;
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Series {
             (finished.clone(), running.resident.snapshot(), running.pixel_mask.clone(), choices)
         };
         let mut again = finished.again(Cpu, &snapshot, &pixel_mask, choices)?;
-        if let Some(folder) = self.folder_to_be() {
+        if let Some(folder) = self.belongs() {
             again.not_written = again.write(&folder).err().map(|error| format!("{error:#}"));
         }
         self.take(again);
@@ -140,7 +140,7 @@ impl Series {
             let inner = self.inner();
             inner.finished.clone().filter(|_| inner.not_written.is_some())
         };
-        let Some((finished, folder)) = finished.zip(self.folder_to_be()) else { return false };
+        let Some((finished, folder)) = finished.zip(self.belongs()) else { return false };
         let mut finished = Finished::clone(&finished);
         let written = finished.write(&folder);
         finished.not_written = written.as_ref().err().map(|error| format!("{error:#}"));
@@ -153,10 +153,5 @@ impl Series {
             inner.finished = Some(Arc::new(finished));
         }
         written.is_ok()
-    }
-
-    /// Where its results belong.
-    fn folder_to_be(&self) -> Option<PathBuf> {
-        self.inner().ended.as_ref()?.belongs.clone()
     }
 }

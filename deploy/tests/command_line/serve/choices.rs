@@ -63,7 +63,12 @@ fn optics_that_come_during_the_scan_give_the_phase_of_those_that_were_there_befo
     let dir = tempfile::tempdir().unwrap();
     let mut detector = Detector::new();
     detector.facts.incident_energy_ev = 0.0;
-    let mut daemon = Daemon::start_with(&detector, dir.path(), &flags(&["--scan-shape"]), &["--series", "1"]);
+    let mut daemon = Daemon::start_with(
+        &detector,
+        dir.path(),
+        &flags(&["--scan-shape"]),
+        &["--series", "1", "--silence-s", "300"],
+    );
     assert!(daemon.next_line().starts_with(
         "calibration unknown: voltage_kv, semi_angle_mrad, scan_step_nm, rotation_deg: there is no phase until"
     ));

@@ -1,0 +1,121 @@
+//! What is made of the log: a set of files of a series, and the results of one that an earlier run did not finish.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::Value;
+
+use super::{Refused, Shared, conflict, refused};
+use crate::optics::OpticsRequest;
+use crate::request::RunRequest;
+use crate::serve::asked::Resource;
+use crate::serve::daemon::ask_for_export;
+use crate::serve::jobs::{Export, nothing_recorded};
+use crate::serve::recorded::Entry;
+
+/// `POST .../export` and `POST .../finish`.
+pub(super) fn router() -> Router<Shared> {
+    Router::new()
+        .route("/api/v1/series/{number}/export", post(export))
+        .route("/api/v1/series/{number}/finish", post(finish))
+}
+
+/// The answer to a job that was taken: how far it is.
+type Taken = Result<(StatusCode, Json<Value>), Refused>;
+
+fn taken(progress: &crate::serve::jobs::Progress) -> Taken {
+    Ok((StatusCode::ACCEPTED, Json(progress.json())))
+}
+
+/// Exports a series of this daemon or of an earlier run; one that is under way is not begun again.
+async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Taken {
+    let hub = &shared.hub;
+    if shared.request.record.is_none() {
+        return Err(conflict(&nothing_recorded()));
+    }
+    let channel = shared.request.channel.clone();
+    let Some(entry) = hub.recorded_before.entry(&number) else {
+        let series = shared.series(&number)?;
+        if let Some(progress) = series.export().filter(|progress| progress.is_under_way()) {
+            return taken(&progress);
+        }
+        let progress = ask_for_export(&series, hub, channel).map_err(|error| conflict(&error))?;
+        hub.tell();
+        return taken(&progress);
+    };
+    if let Some(progress) = entry.export.as_ref().filter(|progress| progress.is_under_way()) {
+        return taken(progress);
+    }
+    let said = shared.asked_optics(&Value::Object(serde_json::Map::new()))?;
+    let voltage = said.sources().iter().find_map(|source| source.values.voltage);
+    let progress = hub.jobs.export(Export {
+        key: entry.series.key.clone(),
+        channel,
+        out: hub.exports.join(name_of(&entry)),
+        scan: None,
+        voltage,
+        durable: 0,
+    });
+    let progress = progress.map_err(|error| conflict(&error))?;
+    hub.recorded_before.change(&number, |entry| entry.export = Some(progress.clone()));
+    hub.tell();
+    taken(&progress)
+}
+
+/// Computes a series of an earlier run from the log to its results. The body is what is known better of its microscope, with
+/// the keys of the optics; empty for what is asked for of the next series.
+async fn finish(
+    State(shared): State<Shared>,
+    Path(number): Path<String>,
+    body: Option<Json<Value>>,
+) -> Taken {
+    let hub = &shared.hub;
+    let Some(entry) = hub.recorded_before.entry(&number) else {
+        shared.series(&number)?;
+        let why = "the series is of this run of the daemon: it was finished, or its results are made again by its optics";
+        return Err(refused(StatusCode::CONFLICT, why));
+    };
+    let Some(log) = shared.request.record.as_ref().map(|settings| settings.folder.clone()) else {
+        return Err(conflict(&nothing_recorded()));
+    };
+    if let Some(progress) = entry.finish.as_ref().filter(|progress| progress.is_under_way()) {
+        return taken(progress);
+    }
+    let body = body.map_or_else(|| Value::Object(serde_json::Map::new()), |Json(body)| body);
+    let optics = shared.asked_optics(&body)?;
+    let asked = hub.asked();
+    let rings = asked.rings(shared.request.rings).map_err(|error| conflict(&error))?;
+    let request = RunRequest {
+        master: log,
+        series: Some(entry.series.key.id),
+        out: shared.request.out.clone(),
+        optics,
+        memory_budget_bytes: shared.request.memory_budget_bytes,
+        threads: None,
+        loss: asked.moments() == ssb::Moments::Compute,
+        quiet: true,
+        rings,
+        stop: shared.request.stop.clone(),
+    };
+    let progress = hub.jobs.finish(request, entry.series.key.clone()).map_err(|error| conflict(&error))?;
+    hub.recorded_before.change(&number, |entry| entry.finish = Some(progress.clone()));
+    hub.tell();
+    taken(&progress)
+}
+
+/// Name of a folder for a series of the log: as that of its results would be.
+fn name_of(entry: &Entry) -> String {
+    let begun = crate::serve::recorded::moment(entry.series.first_arrival_nanos);
+    format!("{}-series-{:06}", crate::report::utc(begun).replace(':', ""), entry.series.key.id)
+}
+
+impl Shared {
+    /// What is said of the microscope, joined with what is said now.
+    fn asked_optics(&self, body: &Value) -> Result<OpticsRequest, Refused> {
+        let wrong = |error: anyhow::Error| refused(StatusCode::UNPROCESSABLE_ENTITY, &format!("{error:#}"));
+        let asked = self.hub.asked().with(Resource::Optics, body).map_err(wrong)?;
+        let asked = asked.optics().map_err(wrong)?;
+        Ok(OpticsRequest { asked, ..self.request.optics.clone() })
+    }
+}

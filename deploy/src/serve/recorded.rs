@@ -1,0 +1,183 @@
+//! The series of earlier runs that the log holds: listed once at the start, each to be finished or exported.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use ingest::record::{SeriesInLog, list_series};
+use serde_json::{Value, json};
+
+use super::jobs::{JobState, Progress};
+use crate::output::Quantity;
+use crate::report::{RESULT_FILE, utc};
+
+/// Series that are listed: the last of the log.
+const MOST_LISTED: usize = 200;
+/// Results may begin and end so far from the first and last message of their series.
+const CLOCK_SLACK: Duration = Duration::from_secs(5);
+
+/// A series of an earlier run.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) series: SeriesInLog,
+    /// Where results of it are.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) finish: Option<Progress>,
+    pub(super) export: Option<Progress>,
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    entries: Mutex<Listing>,
+}
+
+#[derive(Debug, Default)]
+struct Listing {
+    /// The log has been read.
+    is_read: bool,
+    problem: Option<String>,
+    /// In the order of the log; `r1` is the first.
+    entries: Vec<Entry>,
+}
+
+impl Recorded {
+    fn listing(&self) -> MutexGuard<'_, Listing> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the log as it was before `begun`, and looks for results of its series below `out`.
+    pub(super) fn read(&self, log: &Path, out: &Path, begun: SystemTime) {
+        let listed = list_series(log);
+        let mut listing = self.listing();
+        listing.is_read = true;
+        match listed {
+            Err(error) => listing.problem = Some(error.to_string()),
+            Ok((series, _)) => {
+                let earlier = series
+                    .into_iter()
+                    .filter(|series| moment(series.first_arrival_nanos) < begun && series.frames.count() > 0);
+                let mut earlier: Vec<SeriesInLog> = earlier.collect();
+                let surplus = earlier.len().saturating_sub(MOST_LISTED);
+                earlier.drain(..surplus);
+                let folders = result_folders(out);
+                listing.entries = earlier
+                    .into_iter()
+                    .map(|series| {
+                        let folder = folder_of(&series, &folders);
+                        Entry { series, folder, finish: None, export: None }
+                    })
+                    .collect();
+            }
+        }
+    }
+
+    /// The series that `number` names: `r1` and on.
+    pub(super) fn entry(&self, number: &str) -> Option<Entry> {
+        self.listing().entries.get(place(number)?).cloned().map(Entry::settled)
+    }
+
+    /// Changes one.
+    pub(super) fn change(&self, number: &str, change: impl FnOnce(&mut Entry)) {
+        let mut listing = self.listing();
+        if let Some(entry) = place(number).and_then(|place| listing.entries.get_mut(place)) {
+            change(entry);
+        }
+    }
+
+    /// The list as the API tells it, the newest first.
+    pub(super) fn json(&self) -> Value {
+        let listing = self.listing();
+        let all = listing.entries.iter().cloned().map(Entry::settled).enumerate().rev();
+        let entries: Vec<Value> = all.map(|(at, entry)| entry.json(&format!("r{}", at + 1))).collect();
+        json!({ "is_read": listing.is_read, "problem": listing.problem, "series": entries })
+    }
+}
+
+/// Place of `r1`, `r2`, ...
+fn place(number: &str) -> Option<usize> {
+    number.strip_prefix('r')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+impl Entry {
+    /// With the folder of results that have been made meanwhile.
+    fn settled(mut self) -> Self {
+        if let Some(JobState::Done(folder)) = self.finish.as_ref().map(Progress::state) {
+            self.folder = Some(folder);
+        }
+        self
+    }
+
+    /// How much of it is there.
+    fn state(&self) -> &'static str {
+        match (self.series.is_complete(), self.series.end_seen) {
+            (true, _) => "complete",
+            (false, true) => "partial",
+            (false, false) => "unfinished",
+        }
+    }
+
+    /// As the API tells it.
+    pub(super) fn json(&self, number: &str) -> Value {
+        let series = &self.series;
+        let durable = series.frames.count();
+        let there = |quantity: &Quantity| {
+            let file = format!("{}.npy", quantity.stem());
+            self.folder.as_ref().is_some_and(|folder| folder.join(file).is_file())
+        };
+        let images: Vec<&str> = Quantity::ALL.into_iter().filter(there).map(Quantity::stem).collect();
+        json!({
+            "number": number,
+            "id": series.key.id,
+            "unique_id": series.key.unique_id,
+            "state": self.state(),
+            "started_utc": utc(moment(series.first_arrival_nanos)),
+            "last_utc": utc(moment(series.last_arrival_nanos)),
+            "frames": {
+                "expected": series.num_images,
+                "durable": durable,
+                "doubled": series.doubled,
+            },
+            "detector_shape": series.detector.map(|detector| [detector.rows, detector.cols]),
+            "count_type": series.count_type.map(|count_type| format!("uint{}", 8 * count_type.bytes())),
+            "bytes": series.bytes,
+            "folder": self.folder.as_ref().map(|folder| folder.display().to_string()),
+            "images": images,
+            "finish": self.finish.as_ref().map(Progress::json),
+            "export": self.export.as_ref().map(Progress::json),
+        })
+    }
+}
+
+/// A moment of the log.
+pub(super) fn moment(nanos: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
+}
+
+/// Folders of results by their names, which begin with the time: `2026-01-31T235959Z-series-000012`.
+fn result_folders(out: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
+    let with_name = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_ours = name.contains("-series-") && entry.path().join(RESULT_FILE).is_file();
+        is_ours.then(|| (name, entry.path()))
+    });
+    with_name.collect()
+}
+
+/// The last folder that was begun while a series came.
+fn folder_of(series: &SeriesInLog, folders: &[(String, PathBuf)]) -> Option<PathBuf> {
+    let text = |moment: SystemTime| utc(moment).replace(':', "");
+    let first = moment(series.first_arrival_nanos).checked_sub(CLOCK_SLACK)?;
+    let last = moment(series.last_arrival_nanos).checked_add(CLOCK_SLACK)?;
+    let (first, last) = (text(first), text(last));
+    let number = format!("-series-{:06}", series.key.id);
+    let is_of = |name: &str| {
+        let time = name.get(..first.len()).unwrap_or_default();
+        let rest = name.get(first.len()..).unwrap_or_default();
+        (first.as_str()..=last.as_str()).contains(&time) && rest.starts_with(&number)
+    };
+    let mut of_series: Vec<_> = folders.iter().filter(|(name, _)| is_of(name)).collect();
+    of_series.sort();
+    of_series.last().map(|(_, folder)| folder.clone())
+}
