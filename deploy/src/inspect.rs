@@ -8,7 +8,7 @@ use kernels::types::Milliradians;
 use serde::Serialize;
 use ssb::scan_warnings;
 
-use crate::optics::{Missing, OpticsError, ResolvedOptics};
+use crate::optics::{Missing, OpticsError, ResolvedOptics, surplus};
 use crate::report::{MissingFrames, as_text, told};
 
 pub use gather::recorded_sources;
@@ -150,8 +150,12 @@ pub struct Need {
 }
 
 impl Verdict {
-    /// Judges by the resolution of the optics and the frames that are there.
-    pub fn of(resolution: &Result<ResolvedOptics, OpticsError>, frames_present: u64) -> Self {
+    /// Judges by the resolution of the optics, the frames there should be and those that are there.
+    pub fn of(
+        resolution: &Result<ResolvedOptics, OpticsError>,
+        frames_expected: u64,
+        frames_present: u64,
+    ) -> Self {
         let empty = (frames_present == 0).then(|| "no frame is there".to_owned());
         let needs = |missing: &[Missing]| {
             missing.iter().map(|one| Need { flag: one.usage(), what: one.explanation() }).collect()
@@ -170,12 +174,13 @@ impl Verdict {
                 // Of the detector's sampling these do not depend.
                 let settled = optics.optics_at([Milliradians(1.0); 2]);
                 let warnings = settled.as_ref().map(scan_warnings).unwrap_or_default();
+                let surplus = surplus(&optics.geometry, frames_expected);
                 Self {
                     would_succeed: empty.is_none(),
                     needs: vec![],
                     problem: empty,
                     values: used.collect(),
-                    warnings: warnings.iter().map(ToString::to_string).collect(),
+                    warnings: surplus.into_iter().chain(warnings.iter().map(ToString::to_string)).collect(),
                     notes: optics.notes.clone(),
                 }
             }
@@ -415,7 +420,7 @@ mod tests {
                 problem: Some("not found".to_owned()),
             }],
             side_cars: vec![],
-            run: Verdict::of(&asked, 3096),
+            run: Verdict::of(&asked, 4096, 3096),
         }
     }
 
@@ -454,7 +459,7 @@ mod tests {
     #[test]
     fn a_set_without_a_frame_cannot_run_whatever_is_given() {
         let asked = resolve(&OpticsRequest::default(), &[], Acquisition { frames_expected: 1 });
-        let verdict = Verdict::of(&asked, 0);
+        let verdict = Verdict::of(&asked, 1, 0);
         assert!(!verdict.would_succeed && verdict.problem.is_some());
     }
 }

@@ -8,6 +8,7 @@ mod check;
 mod missing;
 mod optics_file;
 mod resolve;
+mod scan;
 mod text;
 mod values;
 
@@ -19,5 +20,6 @@ pub(crate) use check::{
 pub use missing::Missing;
 pub use optics_file::{OpticsTable, read_optics_file};
 pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve, resolve_known};
+pub(crate) use scan::{line_note, nearly_square, set_scan, surplus};
 pub use text::{parse_aberration, parse_number, parse_pair, parse_row_col};
 pub use values::{OpticsRequest, OpticsValues, Parameter, Provenance, Source};

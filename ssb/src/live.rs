@@ -311,7 +311,11 @@ impl<D: SsbDevice> LiveSsb<D> {
         let holds = |spectra: &LiveSpectra<D>| holds_all(spectra, &field);
         if self.settings.rows == Rows::Transform && !self.spectra.as_ref().is_some_and(holds) {
             // The first frames were not like the rest: start over with what is known now.
-            tracing::info!("the bright field moved after its first measurement; rows are transformed again");
+            if self.spectra.is_some() {
+                tracing::info!(
+                    "the bright field moved after its first measurement; rows are transformed again"
+                );
+            }
             self.start_over(snapshot, &field)?;
         }
         let reconstruction = match (&self.spectra, &known.optics) {
@@ -353,8 +357,8 @@ pub struct Again<D: SsbDevice> {
     pub spectra: Option<Arc<LiveSpectra<D>>>,
 }
 
-/// Reconstructs a scan that is over with what is known of the microscope by now. `held` are its spectra, which are used
-/// where they have every pixel that is needed; otherwise the rows are transformed again.
+/// Reconstructs a scan that is over with what is known of the microscope by now. `held` are its spectra, of the same
+/// geometry, which are used where they have every pixel that is needed; otherwise the rows are transformed again.
 ///
 /// # Errors
 /// As [`LiveSsb::run`].

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kernels::types::{Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanPath, ScanShape};
 
 use crate::optics::{
     OpticsError, OpticsRequest, OpticsValues, parse_aberration, parse_number, parse_pair, read_optics_file,
@@ -51,6 +51,18 @@ pub struct OpticsArgs {
     /// Scan lines x positions a line, such as 256x256.
     #[arg(long, value_name = "ROWSxCOLS")]
     pub scan_shape: Option<ScanShape>,
+    /// Way of the beam: raster, every line in the same direction, or snake, by turns there and back.
+    #[arg(long, value_name = "PATH")]
+    pub scan_path: Option<ScanPath>,
+    /// Consecutive frames of a position, which are summed.
+    #[arg(long, value_name = "N")]
+    pub frames_per_position: Option<u64>,
+    /// Frames after each scan line, while the beam flies back, that belong to no position.
+    #[arg(long, value_name = "N")]
+    pub flyback_frames: Option<u64>,
+    /// Frames before the first scan line that belong to no position.
+    #[arg(long, value_name = "N")]
+    pub skip_frames: Option<u64>,
     /// Centre of the bright-field disk, pixels; measured when not given.
     #[arg(long, value_name = "ROW,COL", value_parser = row_col, allow_hyphen_values = true)]
     pub bf_centre: Option<Pair>,
@@ -86,6 +98,10 @@ impl OpticsArgs {
             rotation: self.rotation_deg.map(Degrees),
             transpose: self.transpose,
             scan_shape: self.scan_shape,
+            scan_path: self.scan_path,
+            frames_per_position: self.frames_per_position,
+            flyback_frames: self.flyback_frames,
+            skip_frames: self.skip_frames,
             bf_centre: self.bf_centre.map(|Pair(centre)| centre.map(Pixels)),
             bf_radius: self.bf_radius_px.map(Pixels),
             detector_sampling: self.detector_sampling_mrad.map(|Pair(sampling)| sampling.map(Milliradians)),

@@ -5,7 +5,7 @@ use kernels::types::{Item, ScanShape};
 
 use super::{DataFile, Detector, Exposure, Inspection, Triggers, Verdict};
 use crate::open::{data_file_note, resolve_for};
-use crate::optics::{OpticsRequest, OpticsValues, Provenance, Source};
+use crate::optics::{OpticsRequest, OpticsValues, Provenance, Source, line_note};
 use crate::report::MissingFrames;
 
 /// What the files of a set say of the microscope: the master, then each side-car.
@@ -50,8 +50,11 @@ impl Inspection {
         let said = &set.metadata;
         let frames_present = set.frames_present();
         let resolution = resolve_for(set, request);
-        let mut run = Verdict::of(&resolution, frames_present);
+        let mut run = Verdict::of(&resolution, set.frames_expected, frames_present);
         run.notes.splice(0..0, data_file_note(&set.master));
+        if let Ok(optics) = &resolution {
+            run.notes.extend(line_note(&optics.geometry, said.ntrigger, said.nimages));
+        }
         run.notes.extend(said.unreadable.iter().map(|what| format!("cannot be read: {what}")));
         let gaps = set
             .runs()

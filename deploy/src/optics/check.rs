@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use kernels::correct_spectra::{GammaModel, ModelError};
-use kernels::types::{Aberration, DetectorShape, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{
+    Aberration, DetectorShape, GeometryError, Kilovolts, Milliradians, Nanometres, Pixels, ScanGeometry,
+};
 use ssb::bright_field::FEWEST_PIXELS;
 
 use super::missing::Missing;
+use super::scan::hint;
 use super::{OpticsValues, Parameter, Provenance, Resolved, ResolvedOptics, Source};
 
 /// Why the optics of an acquisition could not be settled.
@@ -52,14 +55,22 @@ pub enum OpticsError {
         /// The Krivanek name.
         name: String,
     },
-    /// A scan that is not the frames.
+    /// A scan that no frames can be of.
+    #[error("scan shape ({place}): {error}")]
+    Geometry {
+        /// What cannot be.
+        error: GeometryError,
+        /// Where the shape came from.
+        place: String,
+    },
+    /// A scan that needs more frames than there are.
     #[error(
-        "scan shape {shape} ({place}) has {} positions, but the acquisition has {frames} frames; expected rows x cols = frames",
-        shape.positions()
+        "scan shape {geometry} ({place}) needs {} frames, but the acquisition has {frames} frames{}",
+        geometry.num_frames(), hint(*frames, geometry.order())
     )]
     WrongScanShape {
-        /// The shape asked for.
-        shape: ScanShape,
+        /// The scan asked for.
+        geometry: ScanGeometry,
         /// Where it came from.
         place: String,
         /// Frames the acquisition has.
@@ -73,6 +84,12 @@ pub(crate) const VOLTAGES_KV: [f64; 2] = [10.0, 1000.0];
 pub(crate) const SEMI_ANGLES_MRAD: [f64; 2] = [0.5, 200.0];
 /// Steps a scan can have \[nm\].
 pub(crate) const SCAN_STEPS_NM: [f64; 2] = [1e-4, 1000.0];
+/// Frames a position can have.
+const FRAMES_PER_POSITION: [u64; 2] = [1, 65_536];
+/// Frames that can be between scan lines.
+const FLYBACK_FRAMES: [u64; 2] = [0, 1_000_000];
+/// Frames that can be before the first scan line.
+const SKIP_FRAMES: [u64; 2] = [0, 1_000_000_000];
 /// No term of any order is larger than this in a microscope that makes a probe.
 const LARGEST_ABERRATION: Nanometres = Nanometres(1e10);
 /// A term below this turns no phase: it is in another unit.
@@ -148,6 +165,16 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
     if let Some(shape) = values.scan_shape {
         let fine = shape.rows > 0 && shape.cols > 0;
         check(Parameter::ScanShape, fine, &|| shape.to_string(), "at least 1x1")?;
+    }
+    for (parameter, said, [least, most]) in [
+        (Parameter::FramesPerPosition, values.frames_per_position, FRAMES_PER_POSITION),
+        (Parameter::FlybackFrames, values.flyback_frames, FLYBACK_FRAMES),
+        (Parameter::SkipFrames, values.skip_frames, SKIP_FRAMES),
+    ] {
+        if let Some(frames) = said {
+            let fine = (least..=most).contains(&frames);
+            check(parameter, fine, &|| format!("{frames} frames"), &format!("{least} to {most} frames"))?;
+        }
     }
     if let Some(centre) = values.bf_centre {
         let fine = centre.iter().all(|&Pixels(px)| px.is_finite() && px.abs() < 1e5);

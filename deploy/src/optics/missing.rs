@@ -1,6 +1,9 @@
 //! Asking for what nobody said: all of it at once, by flag, saying what it is and where to find it.
 
+use kernels::types::FrameOrder;
+
 use super::Parameter;
+use super::scan::hint;
 
 /// A parameter that has to be known and is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +57,7 @@ impl Missing {
                     .to_owned()
             }
             Parameter::ScanShape => {
-                let could_be = square_side(self.frames)
-                    .map(|side| format!("; {} = {side} x {side}, so it could be {side}x{side}", self.frames))
-                    .unwrap_or_default();
+                let could_be = hint(self.frames, FrameOrder::default());
                 format!(
                     "scan lines x positions a line, {} in all{could_be}; a side-car with the scan shape, or the \
                      operator's notes",
@@ -83,9 +84,4 @@ impl Missing {
             keys.join(", ")
         )
     }
-}
-
-fn square_side(frames: u64) -> Option<u64> {
-    let side = frames.isqrt();
-    (side > 1 && side * side == frames).then_some(side)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kernels::types::{
-    ABERRATIONS, Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape,
+    ABERRATIONS, Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanPath, ScanShape,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,10 @@ pub struct OpticsTable {
     rotation_deg: Option<f64>,
     transpose: Option<bool>,
     scan_shape: Option<WrittenShape>,
+    scan_path: Option<ScanPath>,
+    frames_per_position: Option<u64>,
+    flyback_frames: Option<u64>,
+    skip_frames: Option<u64>,
     bf_centre: Option<[f64; 2]>,
     bf_radius_px: Option<f64>,
     detector_sampling_mrad: Option<OneOrTwo>,
@@ -68,6 +72,10 @@ impl ResolvedOptics {
             rotation: self.rotation.as_ref().map(|rotation| rotation.value),
             transpose: Some(self.transpose.value),
             scan_shape: self.is_shape_known().then_some(self.scan_shape.value),
+            scan_path: Some(self.scan_path.value),
+            frames_per_position: Some(self.frames_per_position.value),
+            flyback_frames: Some(self.flyback_frames.value),
+            skip_frames: Some(self.skip_frames.value),
             bf_centre: self.bf_centre.as_ref().map(|centre| centre.value),
             bf_radius: self.bf_radius.as_ref().map(|radius| radius.value),
             detector_sampling: self.detector_sampling.as_ref().map(|sampling| sampling.value),
@@ -113,6 +121,10 @@ impl OpticsTable {
             rotation_deg: values.rotation.map(|rotation| rotation.0),
             transpose: values.transpose,
             scan_shape: values.scan_shape.map(|scan| WrittenShape::RowsCols([scan.rows, scan.cols])),
+            scan_path: values.scan_path,
+            frames_per_position: values.frames_per_position,
+            flyback_frames: values.flyback_frames,
+            skip_frames: values.skip_frames,
             bf_centre: values.bf_centre.map(|centre| centre.map(|px| px.0)),
             bf_radius_px: values.bf_radius.map(|radius| radius.0),
             detector_sampling_mrad: values.detector_sampling.map(|mrad| pair(mrad.map(|mrad| mrad.0))),
@@ -146,6 +158,10 @@ impl OpticsTable {
             rotation: self.rotation_deg.map(Degrees),
             transpose: self.transpose,
             scan_shape,
+            scan_path: self.scan_path,
+            frames_per_position: self.frames_per_position,
+            flyback_frames: self.flyback_frames,
+            skip_frames: self.skip_frames,
             bf_centre: self.bf_centre.map(|centre| centre.map(Pixels)),
             bf_radius: self.bf_radius_px.map(Pixels),
             detector_sampling: sampling,
@@ -178,6 +194,10 @@ mod tests {
             rotation_deg = -12.5
             transpose = true
             scan_shape = "64x48"
+            scan_path = "snake"
+            frames_per_position = 2
+            flyback_frames = 8
+            skip_frames = 3
             bf_centre = [95.3, 96.85]
             bf_radius_px = 50
             detector_sampling_mrad = 0.6
@@ -192,6 +212,9 @@ mod tests {
         assert_eq!(values.rotation, Some(Degrees(-12.5)));
         assert_eq!(values.transpose, Some(true));
         assert_eq!(values.scan_shape, Some(ScanShape { rows: 64, cols: 48 }));
+        assert_eq!(values.scan_path, Some(ScanPath::Snake));
+        let numbers = [values.frames_per_position, values.flyback_frames, values.skip_frames];
+        assert_eq!(numbers, [Some(2), Some(8), Some(3)]);
         assert_eq!(values.bf_centre, Some([Pixels(95.3), Pixels(96.85)]));
         assert_eq!(values.bf_radius, Some(Pixels(50.0)));
         assert_eq!(values.detector_sampling, Some([Milliradians(0.6); 2]));
@@ -217,6 +240,8 @@ mod tests {
         for (text, said) in [
             ("scan_step_nm = \"small\"", "one number or [ROW, COL]"),
             ("scan_shape = 64", "256x256"),
+            ("scan_path = \"zigzag\"", "`raster` or `snake`"),
+            ("flyback_frames = -1", "u64"),
             ("[aberrations]\nC12 = 1.8", "C12=1.8,DEG"),
             ("[aberrations]\nC10 = true", "NM"),
         ] {

@@ -1,8 +1,8 @@
 //! Joining the sources: the first that speaks wins, and it is remembered which one it was.
 
 use kernels::types::{
-    ABERRATIONS, Aberration, Aberrations, Degrees, Kilovolts, Milliradians, Nanometres, Optics, Pixels,
-    ScanShape,
+    ABERRATIONS, Aberration, Aberrations, Degrees, FrameOrder, Kilovolts, Milliradians, Nanometres, Optics,
+    Pixels, ScanGeometry, ScanPath, ScanShape,
 };
 
 use ssb::{Known, Pins};
@@ -54,8 +54,18 @@ pub struct ResolvedOptics {
     pub rotation: Option<Resolved<Degrees>>,
     /// Detector rows and columns swapped before the rotation.
     pub transpose: Resolved<bool>,
-    /// Scan lines and positions a line; their product is the frames expected.
+    /// Scan lines and positions a line.
     pub scan_shape: Resolved<ScanShape>,
+    /// The way of the beam through the positions.
+    pub scan_path: Resolved<ScanPath>,
+    /// Consecutive frames of a position, which are summed.
+    pub frames_per_position: Resolved<u64>,
+    /// Frames after each scan line that belong to no position.
+    pub flyback_frames: Resolved<u64>,
+    /// Frames before the first scan line that belong to no position.
+    pub skip_frames: Resolved<u64>,
+    /// Which frames are which positions, as these five say.
+    pub geometry: ScanGeometry,
     /// Centre of the bright field when pinned or measured.
     pub bf_centre: Option<Resolved<[Pixels; 2]>>,
     /// Radius of the bright field when pinned or measured.
@@ -74,7 +84,7 @@ pub struct ResolvedOptics {
 /// [`OpticsError::Impossible`] or [`OpticsError::Repeated`] for a value of the user's that cannot be (what a file says
 /// and cannot be is ignored, with a note: detectors are often left at the settings of another experiment);
 /// [`OpticsError::Missing`] with every parameter that is needed and unknown;
-/// [`OpticsError::WrongScanShape`] when rows x cols are not the frames expected;
+/// [`OpticsError::WrongScanShape`] when the scan needs more than the frames expected, [`OpticsError::Geometry`];
 /// [`OpticsError::MissingAndWrongShape`] when both are so.
 pub fn resolve(
     request: &OpticsRequest,
@@ -82,7 +92,7 @@ pub fn resolve(
     acquisition: Acquisition,
 ) -> Result<ResolvedOptics, OpticsError> {
     let (optics, missing) = join(request, recorded, acquisition)?;
-    let wrong_shape = optics.as_ref().and_then(|optics| wrong_shape(&optics.scan_shape, acquisition));
+    let wrong_shape = optics.as_ref().and_then(|optics| wrong_shape(optics, acquisition));
     match (optics, missing.is_empty(), wrong_shape) {
         (Some(optics), true, None) => Ok(optics),
         (_, true, Some(wrong)) => Err(wrong),
@@ -103,7 +113,7 @@ pub fn resolve_known(
 ) -> Result<ResolvedOptics, OpticsError> {
     let (optics, missing) = join(request, recorded, acquisition)?;
     let optics = optics.ok_or(OpticsError::Missing(missing))?;
-    match wrong_shape(&optics.scan_shape, acquisition) {
+    match wrong_shape(&optics, acquisition) {
         Some(wrong) => Err(wrong),
         None => Ok(optics),
     }
@@ -130,24 +140,44 @@ fn join(
     let scan_step = join.required(Parameter::ScanStep, |said| said.scan_step);
     let rotation = join.required(Parameter::Rotation, |said| said.rotation);
     let scan_shape = join.required(Parameter::ScanShape, |said| said.scan_shape);
-    let transpose = join.first(Parameter::Transpose, |said| said.transpose).unwrap_or(Resolved {
-        value: false,
-        provenance: Provenance::Default,
-        detail: "not transposed".to_owned(),
-    });
+    let transpose = join.or_default(Parameter::Transpose, |said| said.transpose, false, "not transposed");
+    let scan_path =
+        join.or_default(Parameter::ScanPath, |said| said.scan_path, ScanPath::Raster, "row by row");
+    let frames_per_position = join.or_default(
+        Parameter::FramesPerPosition,
+        |said| said.frames_per_position,
+        1,
+        "one frame a position",
+    );
+    let flyback_frames = join.or_default(Parameter::FlybackFrames, |said| said.flyback_frames, 0, "none");
+    let skip_frames = join.or_default(Parameter::SkipFrames, |said| said.skip_frames, 0, "none");
+    let order = FrameOrder {
+        path: scan_path.value,
+        frames_per_position: frames_per_position.value,
+        flyback_frames: flyback_frames.value,
+        skip_frames: skip_frames.value,
+    };
     let bf_centre = join.first(Parameter::BfCentre, |said| said.bf_centre);
     let bf_radius = join.first(Parameter::BfRadius, |said| said.bf_radius);
     let detector_sampling = join.first(Parameter::DetectorSampling, |said| said.detector_sampling);
     let aberrations = join.aberrations();
 
     let Join { missing, notes, .. } = join;
-    let optics = scan_shape.map(|scan_shape| ResolvedOptics {
+    let Some(scan_shape) = scan_shape else { return Ok((None, missing)) };
+    let geometry = ScanGeometry::new(scan_shape.value, order)
+        .map_err(|error| OpticsError::Geometry { error, place: scan_shape.detail.clone() })?;
+    let optics = Some(ResolvedOptics {
         voltage,
         semi_angle,
         scan_step,
         rotation,
         transpose,
         scan_shape,
+        scan_path,
+        frames_per_position,
+        flyback_frames,
+        skip_frames,
+        geometry,
         bf_centre,
         bf_radius,
         detector_sampling,
@@ -157,11 +187,15 @@ fn join(
     Ok((optics, missing))
 }
 
-/// What is wrong with a shape that is not the frames.
-fn wrong_shape(shape: &Resolved<ScanShape>, acquisition: Acquisition) -> Option<OpticsError> {
-    let frames = acquisition.frames_expected;
-    let is_wrong = u64::try_from(shape.value.positions()).ok() != Some(frames);
-    is_wrong.then(|| OpticsError::WrongScanShape { shape: shape.value, place: shape.detail.clone(), frames })
+/// What is wrong with a scan that needs more than the frames.
+fn wrong_shape(optics: &ResolvedOptics, acquisition: Acquisition) -> Option<OpticsError> {
+    let (geometry, frames) = (optics.geometry, acquisition.frames_expected);
+    let is_wrong = geometry.num_frames() > frames;
+    is_wrong.then(|| OpticsError::WrongScanShape {
+        geometry,
+        place: optics.scan_shape.detail.clone(),
+        frames,
+    })
 }
 
 /// Refuses what a user says and cannot be; forgets what a file says and cannot be.
@@ -209,6 +243,18 @@ impl Join<'_> {
             ));
         }
         Some(Resolved { value, provenance: winner.provenance, detail })
+    }
+
+    /// As [`Self::first`]; what nobody says is as usual.
+    fn or_default<T: Copy + PartialEq + Shown>(
+        &mut self,
+        parameter: Parameter,
+        said: impl Fn(&OpticsValues) -> Option<T>,
+        value: T,
+        detail: &str,
+    ) -> Resolved<T> {
+        let usual = || Resolved { value, provenance: Provenance::Default, detail: detail.to_owned() };
+        self.first(parameter, said).unwrap_or_else(usual)
     }
 
     /// As [`Self::first`]; what nobody says is asked for.
@@ -270,7 +316,7 @@ macro_rules! shown_as_displayed {
     };
 }
 
-shown_as_displayed!(Kilovolts, Milliradians, Nanometres, Degrees, Pixels, ScanShape, bool);
+shown_as_displayed!(Kilovolts, Milliradians, Nanometres, Degrees, Pixels, ScanShape, ScanPath, u64, bool);
 
 impl<T: Shown + PartialEq> Shown for [T; 2] {
     fn shown(&self) -> String {

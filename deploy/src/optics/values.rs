@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use kernels::types::{Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanShape};
+use kernels::types::{
+    Aberration, Degrees, FrameOrder, Kilovolts, Milliradians, Nanometres, Pixels, ScanPath, ScanShape,
+};
 use serde::Serialize;
 
 use super::OpticsTable;
@@ -22,6 +24,14 @@ pub struct OpticsValues {
     pub transpose: Option<bool>,
     /// Scan lines and positions a line.
     pub scan_shape: Option<ScanShape>,
+    /// The way of the beam through the positions.
+    pub scan_path: Option<ScanPath>,
+    /// Consecutive frames of a position, which are summed.
+    pub frames_per_position: Option<u64>,
+    /// Frames after each scan line that belong to no position.
+    pub flyback_frames: Option<u64>,
+    /// Frames before the first scan line that belong to no position.
+    pub skip_frames: Option<u64>,
     /// Centre of the bright-field disk (row, col), origin at the centre of pixel (0, 0).
     pub bf_centre: Option<[Pixels; 2]>,
     /// Radius of the bright-field disk.
@@ -42,6 +52,10 @@ impl OpticsValues {
             Parameter::Rotation => self.rotation = None,
             Parameter::Transpose => self.transpose = None,
             Parameter::ScanShape => self.scan_shape = None,
+            Parameter::ScanPath => self.scan_path = None,
+            Parameter::FramesPerPosition => self.frames_per_position = None,
+            Parameter::FlybackFrames => self.flyback_frames = None,
+            Parameter::SkipFrames => self.skip_frames = None,
             Parameter::BfCentre => self.bf_centre = None,
             Parameter::BfRadius => self.bf_radius = None,
             Parameter::DetectorSampling => self.detector_sampling = None,
@@ -62,6 +76,20 @@ pub struct OpticsRequest {
 }
 
 impl OpticsRequest {
+    /// The order of the frames, as far as the user says it.
+    pub fn frame_order(&self) -> FrameOrder {
+        let sources = self.sources();
+        let usual = FrameOrder::default();
+        let number =
+            |said: fn(&OpticsValues) -> Option<u64>| sources.iter().find_map(|source| said(&source.values));
+        FrameOrder {
+            path: sources.iter().find_map(|source| source.values.scan_path).unwrap_or(usual.path),
+            frames_per_position: number(|said| said.frames_per_position).unwrap_or(usual.frames_per_position),
+            flyback_frames: number(|said| said.flyback_frames).unwrap_or(usual.flyback_frames),
+            skip_frames: number(|said| said.skip_frames).unwrap_or(usual.skip_frames),
+        }
+    }
+
     /// The sources a user controls, strongest first.
     pub fn sources(&self) -> Vec<Source> {
         let said = [(Provenance::Asked, &self.asked), (Provenance::Flag, &self.flags)];
@@ -92,6 +120,10 @@ impl OpticsRequest {
             joined.rotation = joined.rotation.or(said.rotation);
             joined.transpose = joined.transpose.or(said.transpose);
             joined.scan_shape = joined.scan_shape.or(said.scan_shape);
+            joined.scan_path = joined.scan_path.or(said.scan_path);
+            joined.frames_per_position = joined.frames_per_position.or(said.frames_per_position);
+            joined.flyback_frames = joined.flyback_frames.or(said.flyback_frames);
+            joined.skip_frames = joined.skip_frames.or(said.skip_frames);
             joined.bf_centre = joined.bf_centre.or(said.bf_centre);
             joined.bf_radius = joined.bf_radius.or(said.bf_radius);
             joined.detector_sampling = joined.detector_sampling.or(said.detector_sampling);
@@ -175,6 +207,14 @@ pub enum Parameter {
     Transpose,
     /// Scan lines and positions a line.
     ScanShape,
+    /// The way of the beam through the positions.
+    ScanPath,
+    /// Frames of a position.
+    FramesPerPosition,
+    /// Frames after each scan line.
+    FlybackFrames,
+    /// Frames before the first scan line.
+    SkipFrames,
     /// Centre of the bright-field disk.
     BfCentre,
     /// Radius of the bright-field disk.
@@ -195,6 +235,10 @@ impl Parameter {
             Self::Rotation => "--rotation-deg",
             Self::Transpose => "--transpose",
             Self::ScanShape => "--scan-shape",
+            Self::ScanPath => "--scan-path",
+            Self::FramesPerPosition => "--frames-per-position",
+            Self::FlybackFrames => "--flyback-frames",
+            Self::SkipFrames => "--skip-frames",
             Self::BfCentre => "--bf-centre",
             Self::BfRadius => "--bf-radius-px",
             Self::DetectorSampling => "--detector-sampling-mrad",
@@ -211,6 +255,10 @@ impl Parameter {
             Self::Rotation => "rotation_deg",
             Self::Transpose => "transpose",
             Self::ScanShape => "scan_shape",
+            Self::ScanPath => "scan_path",
+            Self::FramesPerPosition => "frames_per_position",
+            Self::FlybackFrames => "flyback_frames",
+            Self::SkipFrames => "skip_frames",
             Self::BfCentre => "bf_centre",
             Self::BfRadius => "bf_radius_px",
             Self::DetectorSampling => "detector_sampling_mrad",

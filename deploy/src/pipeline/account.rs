@@ -10,10 +10,11 @@ use ssb::{LiveResult, LiveSpectra, Reconstruction, SsbDevice};
 
 use super::again::Finished;
 use super::chosen::Choices;
+use super::of_series::SHAPE_UNKNOWN;
 use super::prepare::Prepared;
 use super::{Filled, Streamed, images};
 use crate::doctor::peak_memory_bytes;
-use crate::optics::{MeasuredBrightField, ResolvedOptics};
+use crate::optics::{MeasuredBrightField, ResolvedOptics, surplus};
 use crate::output::Image;
 use crate::report::{
     BrightField, Encoded, Frames, Input, Mask, MissingFrames, RunReport, Software, Status, command_line, utc,
@@ -40,8 +41,10 @@ pub(super) fn of_choices(
     pixel_mask: &[u32],
     lasting: &[String],
 ) -> anyhow::Result<Account> {
-    let mut warnings = lasting.to_vec();
     let mut optics = choices.optics.clone();
+    let is_true = |warning: &&String| !(optics.is_shape_known() && warning.starts_with(SHAPE_UNKNOWN));
+    let mut warnings: Vec<String> = lasting.iter().filter(is_true).cloned().collect();
+    warnings.extend(surplus(&optics.geometry, snapshot.positions().end));
     let live = live.map_err(|error| warnings.push(format!("no phase image: {error:#}"))).ok();
     if let Some(live) = &live {
         let made = live.reconstruction.as_ref();
@@ -76,9 +79,9 @@ pub(super) fn settle<D: SsbDevice>(
     let Streamed { filled, live } = streamed;
     let mut lasting_warnings = subject.problems;
     lasting_warnings.extend(corrupt(&filled.gaps));
-    let choices = live.as_ref().map_or_else(|_| chosen.current(), |live| chosen.of(&live.known));
-
     let snapshot = resident.snapshot();
+    // another geometry that was chosen meanwhile is for making the results again
+    let choices = chosen.of(live.as_ref().ok().map(|live| &live.known), &snapshot.geometry());
     let imaging = Instant::now();
     let Account { images, masks, bright_field, warnings, live, optics, status } =
         of_choices(&snapshot, live, &choices, &pixel_mask, &lasting_warnings)?;

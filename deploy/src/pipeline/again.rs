@@ -54,10 +54,14 @@ impl<D: SsbDevice> Finished<D> {
             most_bytes: self.spectra_bytes,
             previews: None,
         };
-        let made = reconstruct_again(device, settings, snapshot, self.spectra.as_ref());
+        let geometry = choices.optics.geometry;
+        let snapshot = &snapshot.with_geometry(geometry)?;
+        // rows of another geometry are others
+        let held = self.spectra.as_ref().filter(|_| self.choices.optics.geometry == geometry);
+        let made = reconstruct_again(device, settings, snapshot, held);
         let (live, spectra) = match made {
             Ok(again) => (Ok(again.result), again.spectra),
-            Err(error) => (Err(error.into()), self.spectra.clone()),
+            Err(error) => (Err(error.into()), held.cloned()),
         };
         let Account { images, masks, bright_field, warnings, live, optics, status } =
             account::of_choices(snapshot, live, &choices, pixel_mask, &self.lasting_warnings)?;

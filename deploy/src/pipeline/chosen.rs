@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use kernels::types::ScanGeometry;
 use ssb::{Known, Microscope, Moments};
 
 use crate::optics::ResolvedOptics;
@@ -45,25 +46,26 @@ impl Chosen {
         let mut all = self.all();
         self.microscope.set(choices.optics.known());
         if all.len() >= MOST_REMEMBERED {
-            all.remove(0);
+            // the first is the one that the stages began with
+            all.remove(1);
         }
         all.push(choices);
     }
 
     /// What is chosen now.
     pub fn current(&self) -> Choices {
-        self.by(|_| true)
-    }
-
-    /// The last choice by which this was known.
-    pub(super) fn of(&self, known: &Known) -> Choices {
-        self.by(|choices| choices.optics.known() == *known)
-    }
-
-    fn by(&self, is_it: impl Fn(&Choices) -> bool) -> Choices {
         let all = self.all();
-        let at = all.iter().rposition(is_it).unwrap_or(all.len().saturating_sub(1));
-        all[at].clone()
+        all[all.len().saturating_sub(1)].clone()
+    }
+
+    /// The last choice of a geometry by which this was known; where there is none, the last of the geometry.
+    pub(super) fn of(&self, known: Option<&Known>, geometry: &ScanGeometry) -> Choices {
+        let is_of = |choices: &Choices| choices.optics.geometry == *geometry;
+        let is_it =
+            |choices: &Choices| is_of(choices) && known.is_none_or(|known| choices.optics.known() == *known);
+        let all = self.all();
+        let at = all.iter().rposition(is_it).or_else(|| all.iter().rposition(is_of));
+        all[at.unwrap_or(all.len().saturating_sub(1))].clone()
     }
 
     /// For the stage that reconstructs.

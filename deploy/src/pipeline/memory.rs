@@ -24,7 +24,7 @@ const STAGE_THREADS: u64 = 10;
 /// What a run takes whatever the acquisition: buffers, tables, the program.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// Images, totals, and one image on its way into its files, a scan position.
+/// Images, totals, and one image on its way into its files, a frame or a scan position, whichever are more.
 const BYTES_A_POSITION: u64 = 160;
 
 /// The same a detector pixel, and a frame for each thread.
@@ -34,6 +34,8 @@ const BYTES_A_PIXEL: u64 = 160;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     pub(super) scan: ScanShape,
+    /// Frames of the series, in no position too.
+    pub(super) frames: u64,
     pub(super) detector: DetectorShape,
     /// Bytes of the frames as they are stored.
     pub(super) compressed_bytes: u64,
@@ -63,7 +65,8 @@ impl Needs {
         });
         let free = MemoryReport { limited_bytes: limited, ..*free };
         let free = free.usable_bytes().unwrap_or(FREE_FALLBACK_BYTES);
-        let (positions, pixels) = (self.scan.positions() as u64, self.detector.pixels() as u64);
+        let positions = self.frames.max(self.scan.positions() as u64);
+        let pixels = self.detector.pixels() as u64;
         let fixed = positions
             .saturating_mul(BYTES_A_POSITION)
             .saturating_add(pixels.saturating_mul(BYTES_A_PIXEL + 4 * self.threads))
@@ -184,6 +187,7 @@ mod tests {
     fn needs() -> Needs {
         Needs {
             scan: ScanShape { rows: 512, cols: 512 },
+            frames: 512 * 512,
             detector: DetectorShape { rows: 192, cols: 192 },
             compressed_bytes: 2 * GIB,
             fewest_pixels: 0,

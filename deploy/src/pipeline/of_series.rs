@@ -4,17 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use ingest::stream::source::Announced;
-use kernels::types::{DetectorShape, Kilovolts, ScanShape};
+use kernels::types::{DetectorShape, Kilovolts, ScanGeometry, ScanShape};
 
 use super::Subject;
 use crate::optics::{
     Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, ResolvedOptics, Source, check_settled,
-    resolve, resolve_known,
+    nearly_square, resolve, resolve_known, set_scan,
 };
 use crate::report::{AcquiredWith, Input};
 
 /// Images from which a detector means "until I am told to stop".
 const CONTINUOUS: u64 = 1_000_000_000;
+/// How many times the frames that a scan needs are kept at most.
+const MOST_SURPLUS: u64 = 4;
+/// How a sentence begins that a shape takes back.
+pub(super) const SHAPE_UNKNOWN: &str = "the scan shape is not known";
 /// What a frame is taken to be compressed to, where nobody knows yet: a part of its counts.
 const COMPRESSED_PART: u64 = 16;
 
@@ -22,7 +26,7 @@ const COMPRESSED_PART: u64 = 16;
 #[derive(Clone, Debug)]
 pub struct SeriesOptics {
     recorded: Vec<Source>,
-    positions: u64,
+    frames: u64,
     detector: DetectorShape,
 }
 
@@ -30,9 +34,9 @@ impl SeriesOptics {
     /// What is known by now; what is not, the optics name.
     ///
     /// # Errors
-    /// A value that cannot be, or a scan shape of another number of positions.
+    /// A value that cannot be, or a scan that needs more frames than there are.
     pub fn resolve(&self, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
-        let optics = resolve_known(request, &self.recorded, Acquisition { frames_expected: self.positions })?;
+        let optics = resolve_known(request, &self.recorded, Acquisition { frames_expected: self.frames })?;
         check_settled(&optics, self.detector)?;
         Ok(optics)
     }
@@ -44,7 +48,7 @@ impl SeriesOptics {
     pub fn resolve_whole(&self, request: &OpticsRequest) -> Result<ResolvedOptics, OpticsError> {
         let is_known = |source: &&Source| source.provenance != Provenance::StandIn;
         let recorded: Vec<Source> = self.recorded.iter().filter(is_known).cloned().collect();
-        let optics = resolve(request, &recorded, Acquisition { frames_expected: self.positions })?;
+        let optics = resolve(request, &recorded, Acquisition { frames_expected: self.frames })?;
         check_settled(&optics, self.detector)?;
         Ok(optics)
     }
@@ -54,8 +58,8 @@ impl SeriesOptics {
 /// once is among the problems. `name` is what the report calls it, `set` the scan the detector is set to, where it was asked.
 ///
 /// The scan shape is what the user says or what the detector is set to; where nobody knows it, a single row of all images
-/// stands for it. The series has as many frames as that has positions, whatever it announced: more are left out, fewer are
-/// missing.
+/// stands for it. The series has as many frames as it announced, but for many more than the scan needs, and at least as
+/// many as it needs: those that it did not announce are missing.
 ///
 /// # Errors
 /// No channel that can be read; a number of images that nobody knows.
@@ -68,17 +72,25 @@ pub fn of_series(
     let unknown = || anyhow!("its first image has no channel that can be read");
     let (detector, count_type) = announced.detector.zip(announced.count_type).ok_or_else(unknown)?;
     let said = announced.num_images;
+    let order = request.frame_order();
     let given = request.sources().iter().find_map(|source| source.values.scan_shape);
+    let is_all = |scan: &ScanShape| {
+        let geometry = ScanGeometry::new(*scan, order).ok();
+        geometry
+            .is_some_and(|it| [it.num_frames(), it.num_frames_with_last_flyback()].map(Some).contains(&said))
+    };
     // what the detector is set to counts where it agrees with what it announced
-    let set = set.filter(|scan| said == Some(scan.positions() as u64));
+    let set = set.and_then(|set| set_scan(set, order)).filter(is_all);
     let mut problems = Vec::new();
     let (scan, provenance) = match (given.or(set), said) {
         (Some(scan), _) => (scan, Provenance::Default),
         (None, Some(images)) if images < CONTINUOUS => {
-            let cols = usize::try_from(images).unwrap_or(usize::MAX).max(1);
-            let hint = square(images).map_or_else(String::new, |scan| format!("; it could be {scan}"));
+            let positions = images.saturating_sub(order.skip_frames) / order.frames_per_position.max(1);
+            let cols = usize::try_from(positions).unwrap_or(usize::MAX).max(1);
+            let hint = nearly_square(images, order).filter(|scan| scan.rows == scan.cols);
+            let hint = hint.map_or_else(String::new, |scan| format!("; it could be {scan}"));
             problems.push(format!(
-                "the scan shape is not known: {images} images are shown as one row (--scan-shape ROWSxCOLS){hint}"
+                "{SHAPE_UNKNOWN}: {images} images are shown as one row (--scan-shape ROWSxCOLS){hint}"
             ));
             (ScanShape { rows: 1, cols }, Provenance::StandIn)
         }
@@ -88,11 +100,20 @@ pub fn of_series(
             ));
         }
     };
-    let positions = scan.positions() as u64;
-    if let Some(images) = said.filter(|&images| images != positions && images < CONTINUOUS) {
-        let what = if images > positions { "the rest is left out" } else { "the rest is missing" };
+    let geometry = ScanGeometry::new(scan, order)?;
+    let needed = geometry.num_frames();
+    let armed = said.filter(|&images| images < CONTINUOUS);
+    // a detector that is armed for much more than a scan is stopped when the scan is over
+    let kept = armed.filter(|&images| images / MOST_SURPLUS <= needed);
+    let frames = kept.unwrap_or(needed).max(needed);
+    if let Some(images) = armed.filter(|&images| images > frames) {
         problems.push(format!(
-            "the detector was armed for {images} images, the scan {scan} has {positions} positions: {what}"
+            "the detector was armed for {images} images, the scan {geometry} needs {needed}: the rest is left out"
+        ));
+    }
+    if let Some(images) = armed.filter(|&images| images < needed) {
+        problems.push(format!(
+            "the detector was armed for {images} images, the scan {geometry} needs {needed}: the rest is missing"
         ));
     }
     if said.is_none() {
@@ -116,13 +137,13 @@ pub fn of_series(
         place: "the number of images".to_owned(),
         values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
     };
-    let optics = SeriesOptics { recorded: vec![stream, shape], positions, detector };
+    let optics = SeriesOptics { recorded: vec![stream, shape], frames, detector };
     let frame_bytes = (detector.pixels() * count_type.bytes()) as u64;
     let subject = Subject {
-        frames_expected: positions,
+        frames_expected: frames,
         detector,
         count_type,
-        compressed_bytes: positions.saturating_mul(frame_bytes) / COMPRESSED_PART,
+        compressed_bytes: frames.saturating_mul(frame_bytes) / COMPRESSED_PART,
         pixel_mask: announced.pixel_mask.clone().map(|mask| ([detector.rows, detector.cols], mask)),
         input: Input {
             master: PathBuf::from(name),

@@ -55,6 +55,7 @@ impl Prepared {
         let scan = optics.scan_shape.value;
         let needs = Needs {
             scan,
+            frames: subject.frames_expected,
             detector: subject.detector,
             compressed_bytes: subject.compressed_bytes,
             fewest_pixels: fewest_pixels(&optics, subject.detector),
@@ -63,9 +64,10 @@ impl Prepared {
         };
         let shares = needs.share(&MemoryReport::examine())?;
         let budget = Budget { bytes: shares.counts_bytes };
-        let resident = Arc::new(Resident::new(scan, subject.detector, subject.count_type, budget)?);
-        let (folder, not_writable) = match (prepare_folder(&request.out, scan, subject.detector), unwritable)
-        {
+        let Subject { frames_expected, detector, count_type, .. } = subject;
+        let resident = Resident::with_frames(optics.geometry, frames_expected, detector, count_type, budget)?;
+        let resident = Arc::new(resident);
+        let (folder, not_writable) = match (prepare_folder(&request.out, scan, detector), unwritable) {
             (Ok(folder), _) => (Some(folder), None),
             (Err(error), Unwritable::Fails) => return Err(error),
             (Err(error), Unwritable::Borne) => (None, Some(format!("{error:#}"))),

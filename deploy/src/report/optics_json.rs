@@ -109,6 +109,25 @@ fn entries(optics: &ResolvedOptics) -> Vec<Entry> {
             &optics.scan_shape,
             json!([shape.rows, shape.cols]),
         ),
+        Entry::new("scan_path", "", &optics.scan_path, json!(optics.scan_path.value)),
+        Entry::new(
+            "frames_per_position",
+            "frames, summed",
+            &optics.frames_per_position,
+            json!(optics.frames_per_position.value),
+        ),
+        Entry::new(
+            "flyback_frames",
+            "frames after each scan row",
+            &optics.flyback_frames,
+            json!(optics.flyback_frames.value),
+        ),
+        Entry::new(
+            "skip_frames",
+            "frames before the first scan row",
+            &optics.skip_frames,
+            json!(optics.skip_frames.value),
+        ),
         Entry::measured("bf_centre_px", "px, (row, col)", optics.bf_centre.as_ref(), |centre| {
             json!(centre.map(|Pixels(px)| px))
         }),

@@ -8,11 +8,13 @@ use ssb::Moments;
 use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
 use crate::rings::{Ring, Rings};
 
-/// The three resources.
+/// The resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// The microscope.
     Optics,
+    /// Which frames are which positions: five keys of the optics.
+    Geometry,
     /// The virtual detectors, and the disk they are measured by.
     Masks,
     /// What the reconstruction computes.
@@ -32,6 +34,16 @@ pub(super) struct Asked {
 /// Keys of the disk among the masks, and what they are called in the optics.
 const DISK: [(&str, &str); 2] = [("centre_px", "bf_centre"), ("radius_px", "bf_radius_px")];
 
+/// Keys of the geometry among the optics.
+const GEOMETRY: [&str; 5] =
+    ["scan_shape", "scan_path", "frames_per_position", "flyback_frames", "skip_frames"];
+
+/// The geometry as the API tells it.
+pub(super) fn geometry_json(optics: &OpticsTable) -> Value {
+    let all = json!(optics);
+    Value::Object(GEOMETRY.iter().map(|&key| (key.to_owned(), all[key].clone())).collect())
+}
+
 impl Asked {
     /// The same with what `body` says: a key that is named is set, or taken back by null; the others stay.
     ///
@@ -42,6 +54,16 @@ impl Asked {
         let mut asked = self.clone();
         match resource {
             Resource::Optics => merge(&mut asked.optics, body),
+            Resource::Geometry => {
+                for key in body.keys() {
+                    ensure!(
+                        GEOMETRY.contains(&key.as_str()),
+                        "got the key '{key}', expected {}",
+                        GEOMETRY.join(", ")
+                    );
+                }
+                merge(&mut asked.optics, body);
+            }
             Resource::Masks => {
                 for (key, value) in body {
                     let of_disk = DISK.iter().find(|(name, _)| name == key);

@@ -39,7 +39,7 @@ pub(super) fn run(
             Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
             Err(error) => {
                 // listed, so that it is seen
-                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }, None)
+                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None)
                     .failed(format!("{error:#}"), None);
                 hub.tell();
                 Err(error)
@@ -102,13 +102,13 @@ impl Acquiring {
         hub: &Arc<Hub>,
         say: &(dyn Fn(&str) + Sync),
     ) -> anyhow::Result<String> {
-        let scan = self.choices.optics.scan_shape.value;
-        let series = hub.begin(self.announced.clone(), scan, Some(self.setup));
+        let (scan, frames) = (self.choices.optics.geometry, self.subject.frames_expected);
+        let series = hub.begin(self.announced.clone(), scan, frames, Some(self.setup));
         self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
         series.expect(warnings::of_scan(&self.choices.optics));
         let dropped = hub.watch.said().dropped;
         let id = self.announced.key.id;
-        say(&format!("series {id}: receiving {} frames, {scan}", self.subject.frames_expected));
+        say(&format!("series {id}: receiving {frames} frames, {scan}"));
         let settings = SeriesSettings {
             channel: request.channel.clone(),
             silence: request.silence,
@@ -142,8 +142,7 @@ impl Acquiring {
                 unwritable: Unwritable::Borne,
                 previews: Some(previews),
                 reconstructed: Box::new(|live| {
-                    let (field, made) = (live.bright_field.clone(), live.reconstruction.clone());
-                    series.set_phase(|phase| phase.finish(field, made));
+                    series.reconstructed(live);
                     hub.tell();
                 }),
             };
@@ -173,7 +172,7 @@ impl Acquiring {
 fn show_previews(previews: &Receiver<Preview>, series: &Series, hub: &Hub) {
     for preview in previews {
         series.look(&preview.bright_field, preview.rows);
-        series.set_phase(|phase| phase.preview(preview));
+        series.preview(preview);
         hub.tell();
     }
 }

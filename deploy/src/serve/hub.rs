@@ -9,12 +9,12 @@ use ingest::record::RecordCounters;
 use ingest::stream::receive::ReceiveCounters;
 use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::{Announced, StreamSource};
-use kernels::types::ScanShape;
+use kernels::types::ScanGeometry;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ServeRequest;
-use super::asked::{Asked, Resource, rings_json};
+use super::asked::{Asked, Resource, geometry_json, rings_json};
 use super::detector::Watch;
 use super::jobs::Jobs;
 use super::recorded::Recorded;
@@ -133,14 +133,22 @@ impl Hub {
     }
 
     /// A series begins; what older ones hold in memory is let go.
-    pub(super) fn begin(&self, announced: Announced, scan: ScanShape, setup: Option<Setup>) -> Arc<Series> {
+    pub(super) fn begin(
+        &self,
+        announced: Announced,
+        geometry: ScanGeometry,
+        frames: u64,
+        setup: Option<Setup>,
+    ) -> Arc<Series> {
         self.jobs.make_way();
         let series = {
             let mut inner = self.inner();
             inner.armed = None;
             inner.begun += 1;
             inner.series.iter().for_each(|series| series.release());
-            let series = Arc::new(Series::new(inner.begun, announced, scan, setup, inner.asked.clone()));
+            let asked = inner.asked.clone();
+            let series = Series::new(inner.begun, announced, (geometry, frames), setup, asked);
+            let series = Arc::new(series);
             inner.series.push(series.clone());
             let surplus = inner.series.len().saturating_sub(MOST_SERIES);
             inner.series.drain(..surplus);
@@ -178,6 +186,10 @@ impl Hub {
             Resource::Optics => {
                 let request = OpticsRequest { asked: asked.optics()?, ..self.optics.clone() };
                 json!({ "values": request.table(), "asked": asked.optics_json() })
+            }
+            Resource::Geometry => {
+                let request = OpticsRequest { asked: asked.optics()?, ..self.optics.clone() };
+                geometry_json(&request.table())
             }
             Resource::Masks => {
                 let mut masks = rings_json(&asked.rings(self.rings)?);

@@ -10,9 +10,9 @@ use std::time::{Instant, SystemTime};
 use ingest::stream::series::{OwnedKey, SeriesCounts};
 use ingest::stream::source::Announced;
 use kernels::Cpu;
-use kernels::types::ScanShape;
+use kernels::types::ScanGeometry;
 use resident::Snapshot;
-use ssb::BrightField;
+use ssb::{BrightField, LiveResult, Preview};
 
 use super::asked::Asked;
 use super::images::Stamp;
@@ -48,7 +48,10 @@ pub(super) struct Series {
     /// Counts up in this daemon.
     pub(super) number: u64,
     announced: Announced,
-    pub(super) scan: ScanShape,
+    /// What it began with.
+    begun: ScanGeometry,
+    /// Frames it should have.
+    frames: u64,
     started: (SystemTime, Instant),
     /// What its optics are joined from; none where it could not begin.
     setup: Option<Setup>,
@@ -122,27 +125,35 @@ pub(super) struct Ended {
 }
 
 impl Inner {
-    fn state(&self, scan: ScanShape) -> SeriesState {
+    /// What is chosen by now.
+    fn geometry(&self, begun: ScanGeometry) -> ScanGeometry {
+        self.choices.as_ref().map_or(begun, |choices| choices.optics.geometry)
+    }
+
+    fn state(&self, frames: u64) -> SeriesState {
         let (SeriesState::Receiving, Some(running)) = (self.state, &self.running) else { return self.state };
         let counters = &running.counters;
         let settled = counters.frames_decoded.get() + counters.frames_missing.get();
-        if settled < scan.positions() as u64 { SeriesState::Receiving } else { SeriesState::Reconstructing }
+        if settled < frames { SeriesState::Receiving } else { SeriesState::Reconstructing }
     }
 }
 
 impl Series {
-    /// A series that begins; `asked` is what was asked for of the next one.
+    /// A series that begins; `asked` is what was asked for of the next one, `scan` its geometry and the frames it should
+    /// have.
     pub(super) fn new(
         number: u64,
         announced: Announced,
-        scan: ScanShape,
+        scan: (ScanGeometry, u64),
         setup: Option<Setup>,
         asked: Asked,
     ) -> Self {
+        let (begun, frames) = scan;
         Self {
             number,
             announced,
-            scan,
+            begun,
+            frames,
             started: (SystemTime::now(), Instant::now()),
             setup,
             inner: Mutex::new(Inner {
@@ -176,7 +187,7 @@ impl Series {
     }
 
     pub(super) fn state(&self) -> SeriesState {
-        self.inner().state(self.scan)
+        self.inner().state(self.frames)
     }
 
     /// The stages are at work on it. What was asked for while they were started counts.
@@ -228,9 +239,20 @@ impl Series {
         inner.phase.release();
     }
 
-    /// Changes the phase.
-    pub(super) fn set_phase(&self, change: impl FnOnce(&mut Phase)) {
-        change(&mut self.inner().phase);
+    /// Takes the phase of the rows so far. That of another geometry than the one that is chosen by now is not shown.
+    pub(super) fn preview(&self, preview: Preview) {
+        let mut inner = self.inner();
+        let is_of_now = inner.geometry(self.begun) == self.begun;
+        let reconstruction = preview.reconstruction.filter(|_| is_of_now);
+        inner.phase.preview(Preview { reconstruction, ..preview });
+    }
+
+    /// Takes the phase of everything, before its results are written; as [`Self::preview`].
+    pub(super) fn reconstructed(&self, live: &LiveResult) {
+        let mut inner = self.inner();
+        let is_of_now = inner.geometry(self.begun) == self.begun;
+        let made = live.reconstruction.clone().filter(|_| is_of_now);
+        inner.phase.finish(live.bright_field.clone(), made);
     }
 
     /// Reads the phase.
@@ -252,9 +274,12 @@ impl Series {
         let inner = self.inner();
         let running = inner.running.as_ref()?;
         let Choices { optics, rings, .. } = running.chosen.current();
+        let snapshot = running.resident.snapshot();
+        // it fits: otherwise it would not have been taken
+        let snapshot = snapshot.with_geometry(optics.geometry).unwrap_or(snapshot);
         let measured = inner.finished.as_ref().map(|finished| finished.report.optics.clone());
         Some(View {
-            snapshot: running.resident.snapshot(),
+            snapshot,
             optics: measured.unwrap_or(optics),
             rings,
             pixel_mask: running.pixel_mask.clone(),

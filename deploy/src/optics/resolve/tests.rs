@@ -101,11 +101,29 @@ fn aberrations_not_given_are_zero_by_default_and_noted() {
 }
 
 #[test]
-fn a_scan_that_is_not_the_frames_is_refused_with_both_numbers() {
+fn a_scan_that_needs_more_than_the_frames_is_refused_with_both_numbers() {
     let mut request = enough();
-    request.flags.scan_shape = Some(ScanShape { rows: 64, cols: 63 });
+    request.flags.scan_shape = Some(ScanShape { rows: 64, cols: 65 });
     let text = refusal(&request, &[file()]);
-    assert!(text.contains("4032") && text.contains("4096"), "{text}");
+    assert!(text.contains("4160") && text.contains("4096"), "{text}");
+    request.flags.scan_shape = Some(ScanShape { rows: 64, cols: 32 });
+    request.flags.frames_per_position = Some(2);
+    request.flags.flyback_frames = Some(1);
+    let text = refusal(&request, &[file()]);
+    assert!(
+        text.contains(
+            "64x32, 2 frames a position, 1 fly-back frames after each row (--scan-shape) needs 4159"
+        ),
+        "{text}"
+    );
+    request.flags.flyback_frames = None;
+    request.flags.scan_path = Some(ScanPath::Snake);
+    let optics = resolve(&request, &[file()], FRAMES).unwrap();
+    assert_eq!(optics.geometry.to_string(), "64x32, snake, 2 frames a position");
+    assert_eq!(optics.scan_path.provenance, Provenance::Flag);
+    assert_eq!(optics.skip_frames.provenance, Provenance::Default);
+    assert_eq!(request.frame_order(), optics.geometry.order());
+    let mut request = enough();
     request.flags.scan_shape = Some(ScanShape { rows: usize::MAX, cols: 2 });
     assert!(refusal(&request, &[file()]).contains("4096"));
 }
@@ -113,7 +131,11 @@ fn a_scan_that_is_not_the_frames_is_refused_with_both_numbers() {
 #[test]
 fn impossible_values_are_refused_with_their_unit() {
     type Spoil = fn(&mut OpticsValues);
-    let cases: [(&str, Spoil); 9] = [
+    let cases: [(&str, Spoil); 13] = [
+        ("0 frames", |said| said.frames_per_position = Some(0)),
+        ("4294967295 frames", |said| said.frames_per_position = Some(u32::MAX.into())),
+        ("4294967295 frames", |said| said.flyback_frames = Some(u32::MAX.into())),
+        ("18446744073709551615 frames", |said| said.skip_frames = Some(u64::MAX)),
         ("0 mrad", |said| said.semi_angle = Some(Milliradians(0.0))),
         ("201 mrad", |said| said.semi_angle = Some(Milliradians(201.0))),
         ("NaN mrad", |said| said.semi_angle = Some(Milliradians(f64::NAN))),

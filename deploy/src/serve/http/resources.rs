@@ -11,11 +11,12 @@ use crate::serve::asked::Resource;
 
 /// `/api/v1/<resource>` for the next series, `/api/v1/series/<number>/<resource>` for one.
 pub(super) fn router() -> Router<Shared> {
-    [Resource::Optics, Resource::Masks, Resource::Reconstruction].into_iter().fold(
+    [Resource::Optics, Resource::Geometry, Resource::Masks, Resource::Reconstruction].into_iter().fold(
         Router::new(),
         |router, resource| {
             let name = match resource {
                 Resource::Optics => "optics",
+                Resource::Geometry => "geometry",
                 Resource::Masks => "masks",
                 Resource::Reconstruction => "reconstruction",
             };

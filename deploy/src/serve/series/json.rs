@@ -35,6 +35,7 @@ impl Series {
         let chosen = inner.choices.as_ref();
         let measured = inner.finished.as_ref().map(|finished| &finished.report.optics);
         let optics = measured.or(chosen.map(|chosen| &chosen.optics));
+        let scan = inner.geometry(self.begun).scan();
         let names: Vec<&str> = match (&inner.running, totals.is_some_and(|totals| totals.frames > 0)) {
             (Some(_), true) => Quantity::ALL
                 .into_iter()
@@ -47,10 +48,10 @@ impl Series {
             "number": self.number,
             "id": self.announced.key.id,
             "unique_id": self.announced.key.unique_id,
-            "state": inner.state(self.scan).word(),
+            "state": inner.state(self.frames).word(),
             "started_utc": utc(self.started.0),
             "frames": {
-                "expected": self.scan.positions(),
+                "expected": self.frames,
                 "announced": self.announced.num_images,
                 "received": counts.frames,
                 "kept": totals.map(|totals| totals.frames),
@@ -62,7 +63,7 @@ impl Series {
                 "corrupt": corrupt,
             },
             "frames_per_s": counts.frames as f64 / seconds,
-            "scan_shape": [self.scan.rows, self.scan.cols],
+            "scan_shape": [scan.rows, scan.cols],
             "detector_shape": self.announced.detector.map(|detector| [detector.rows, detector.cols]),
             "count_type": self.announced.count_type.map(|count_type| format!("uint{}", 8 * count_type.bytes())),
             "ending": ended.map(|ended| ended.why.clone()),

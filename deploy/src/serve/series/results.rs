@@ -10,7 +10,7 @@ use super::{Ended, Series, SeriesState};
 use crate::optics::{OpticsError, in_keys};
 use crate::pipeline::Finished;
 use crate::report::Status;
-use crate::serve::asked::{Resource, rings_json};
+use crate::serve::asked::{Resource, geometry_json, rings_json};
 
 impl Series {
     /// Takes what is asked for: it counts from the next preview on, and for the results. Results that are there already are
@@ -32,13 +32,10 @@ impl Series {
             Some(of_optics) => anyhow!(in_keys(of_optics)),
             None => error,
         })?;
-        let shape = choices.optics.scan_shape.value;
-        ensure!(
-            shape == self.scan,
-            "scan_shape: got {shape}, expected {} as the series began; give it for the next series, or finish this one \
-             again from a recording",
-            self.scan
-        );
+        if choices.optics.geometry != inner.geometry(self.begun) {
+            // of another scan
+            inner.phase.release();
+        }
         inner.asked = asked;
         if let Some(running) = &inner.running {
             running.chosen.choose(choices.clone());
@@ -63,6 +60,7 @@ impl Series {
                 let asked = inner.asked.optics_json();
                 json!({ "values": choices.optics.table(), "asked": asked, "missing": keys, "hints": self.hints() })
             }
+            Resource::Geometry => geometry_json(&choices.optics.table()),
             Resource::Masks => {
                 let mut masks = rings_json(&choices.rings);
                 let field = inner.phase.bright_field();
@@ -98,9 +96,11 @@ impl Series {
         inner.not_written = finished.not_written.clone();
         if let Some(live) = &finished.live {
             let optics = report.optics.optics_at(live.bright_field.sampling);
-            let made = live.reconstruction.clone();
+            // of another scan than the one that is chosen by now: it is about to be made again
+            let is_of_now = finished.choices.optics.geometry == inner.geometry(self.begun);
+            let made = live.reconstruction.clone().filter(|_| is_of_now);
             inner.phase.finish(live.bright_field.clone(), made);
-            if let Some((spectra, optics)) = finished.spectra.clone().zip(optics) {
+            if let Some((spectra, optics)) = finished.spectra.clone().zip(optics).filter(|_| is_of_now) {
                 inner.phase.keep(spectra, optics);
             }
         }

@@ -148,8 +148,8 @@ fn optics_and_rings_that_come_after_the_scan_make_its_results_again() {
     assert_eq!(daemon.json("/api/v1/series/current/reconstruction")["mean_phase"], false);
     let (code, why) = daemon.refused("/api/v1/masks", &json!({ "bf": [1, 0.5] }));
     assert!(code == 422 && why.starts_with("bf: got [1,0.5], expected [inner, outer]"), "{code} {why}");
-    let (code, why) = daemon.refused("/api/v1/series/1/optics", &json!({ "scan_shape": "32x128" }));
-    assert!(code == 422 && why.contains("got 32x128, expected 64x64"), "{code} {why}");
+    let (code, why) = daemon.refused("/api/v1/series/1/optics", &json!({ "scan_shape": "64x65" }));
+    assert!(code == 422 && why.contains("needs 4160 frames, but the acquisition has 4096"), "{code} {why}");
 }
 
 #[test]
@@ -172,4 +172,68 @@ fn a_scan_of_unknown_shape_is_one_row_and_a_square_is_a_hint_only() {
     let warnings = series["warnings"].to_string();
     assert!(warnings.contains("4096 images are shown as one row") && warnings.contains("could be 64x64"));
     assert_eq!(daemon.raw("bf").0["shape"], json!([1, 4096]));
+
+    // a shape that leaves some out, then the right one: what is there is what it would have been from the beginning
+    let body = json!({ "scan_shape": [60, 60], "scan_path": "snake", "flyback_frames": 4, "skip_frames": 7 });
+    daemon.put("/api/v1/series/1/geometry", &body);
+    let (header, _) = daemon.raw("phase");
+    assert_eq!(header["shape"], json!([60, 60]));
+    let warnings = daemon.json("/api/v1/series/1")["warnings"].to_string();
+    assert!(
+        warnings.contains("the last 253 belong to no position") && !warnings.contains("one row"),
+        "{warnings}"
+    );
+    let terms = as_json()["aberrations"].clone();
+    daemon.put("/api/v1/series/1/optics", &json!({ "aberrations": terms }));
+    let back =
+        json!({ "scan_shape": "64x64", "scan_path": null, "flyback_frames": null, "skip_frames": null });
+    let answer = daemon.put("/api/v1/series/1/geometry", &back);
+    assert_eq!((&answer["scan_shape"], &answer["scan_path"]), (&json!([64, 64]), &json!("raster")));
+    assert_eq!(daemon.json("/api/v1/status")["state"], "complete");
+    let (_dir, expected) = from_files();
+    let folder = folders(dir.path()).remove(0);
+    // the pixels that are transformed early are others than those of a shape that is known from the first frame
+    for name in EXACT.iter().filter(|name| !["phase", "amplitude"].contains(*name)) {
+        let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
+        assert!(read(&folder) == read(&expected), "{name}");
+    }
+    let phase = |folder: &Path| Array::read(&folder.join("phase.npy")).f64();
+    let near = phase(&folder).iter().zip(phase(&expected)).all(|(a, b)| (a - b).abs() < 5e-6);
+    assert!(near, "the phase differs");
+    let (code, why) = daemon.refused("/api/v1/series/1/geometry", &json!({ "flyback_frames": u32::MAX }));
+    assert!(code == 422 && why.contains("flyback_frames: got 4294967295 frames"), "{code} {why}");
+    let (code, why) = daemon.refused("/api/v1/series/1/geometry", &json!({ "frames_per_position": 0 }));
+    assert!(code == 422 && why.contains("expected 1 to 65536 frames"), "{code} {why}");
+    let (code, why) = daemon.refused("/api/v1/series/1/geometry", &json!({ "voltage_kv": 300 }));
+    assert!(code == 422 && why.contains("voltage_kv"), "{code} {why}");
+}
+
+#[test]
+fn a_shape_that_comes_during_the_scan_shows_in_the_next_image() {
+    let (_dir, expected) = from_files();
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    let optics: Vec<String> = flags(&["--semi", "--scan-step", "--rot", "--aberration"]);
+    let mut daemon =
+        Daemon::start_with(&detector, dir.path(), &optics, &["--series", "1", "--scan-shape=32x128"]);
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    detector.send(Version::V2, 0..2500, |_| true);
+    daemon.wait_for("the first phase", |status| status["series"]["phase"]["badge"] == "preview");
+    daemon.put("/api/v1/series/current/geometry", &json!({ "scan_shape": [64, 64] }));
+    assert_eq!(daemon.raw("bf").0["shape"], json!([64, 64]));
+    assert_eq!(daemon.json("/api/v1/status")["series"]["phase"], Value::Null);
+    detector.send(Version::V2, 2500..4096, |_| true);
+    detector.socket.send(&detector.facts.end(Version::V2));
+    daemon.next_line();
+    let line = daemon.next_line();
+    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    assert!(daemon.end().success());
+    let folder = folders(dir.path()).remove(0);
+    assert_eq!(result(&folder)["optics"]["scan_shape"], json!([64, 64]));
+    let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+    assert!(read(&folder, "bf.npy") == read(&expected, "bf.npy"));
+    let phase = |folder: &Path| Array::read(&folder.join("phase.npy")).f64();
+    let near = phase(&folder).iter().zip(phase(&expected)).all(|(a, b)| (a - b).abs() < 5e-6);
+    assert!(near, "the phase differs");
 }
