@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::program::Array;
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
