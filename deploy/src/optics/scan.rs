@@ -131,7 +131,7 @@ mod tests {
         let plain = FrameOrder::default();
         assert_eq!(hint(65536, plain), "; 65536 = 256 x 256, so it could be 256x256");
         assert_eq!(hint(3 * 4096, plain), "; it could be 64x64 with --frames-per-position 3");
-        assert_eq!(hint(64 * 72, plain), "; it could be 64x64 with --flyback-frames 8");
+        assert_eq!(hint(64 * 71, plain), "; it could be 64x64 with --flyback-frames 7");
         assert_eq!(hint(4099, plain), "");
         assert_eq!(
             hint(64 * 136 + 5, order([2, 8, 5])),
