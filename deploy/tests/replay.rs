@@ -4,6 +4,8 @@
 
 #[path = "replay/detector.rs"]
 mod detector;
+#[path = "replay/endurance.rs"]
+mod endurance;
 #[path = "replay/exports.rs"]
 mod exports;
 #[path = "replay/faults.rs"]

@@ -179,13 +179,13 @@ def compare(args, log, export, expected, durable):
 
 def kills(args, folder):
     expected, moments, compared, rounds, wrong = chunks(args.master), random.Random(args.seed), 0, 0, []
-    span = min(4, args.frames / 8000 * 1.5)
+    span = min(4, args.frames / args.rate * 1.5)
     while rounds < args.kills:
         log, out = folder / "kill-log", folder / "killed"
         for old in (log, out):
             shutil.rmtree(old, ignore_errors=True)
         version = moments.choice(["v1", "v2"])
-        pair = Pair(args, out, version, rate=8000, record=log)
+        pair = Pair(args, out, version, rate=args.rate, record=log)
         end, durable = time.time() + moments.uniform(0.02, span), 0
         while time.time() < end:
             durable = pair.status()["recording"]["durable"]
@@ -235,7 +235,7 @@ def full(args, folder):
         disk = SmallDisk(folder / "small-disk", points.randrange(2_000_000, max(2_100_000, int(0.9 * log_bytes))))
         kind = disk.kind
         version = points.choice(["v1", "v2"])
-        pair = Pair(args, out, version, rate=8000, record=disk.folder / "log", **disk.options())
+        pair = Pair(args, out, version, rate=args.rate, record=disk.folder / "log", **disk.options())
         status = pair.wait(120)
         recording, series = status["recording"], status["series"]
         image = pair.ask("/api/v1/series/current/images/bf")[0]

@@ -409,6 +409,11 @@ impl Sender {
                     course.delivered.add(*number);
                 }
             }
+            let shown = contents.iter().skip(at).take(taken).filter_map(|content| match content {
+                Content::Frame(number) => Some(*number),
+                _ => None,
+            });
+            self.shared.monitor.show(course.series.facts.id, shown);
             at += taken;
             if taken > 0 {
                 (course.is_impatient, waited) = (false, Duration::ZERO);

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::detector::{Detector, golden};
 
 /// A Python that has these modules.
-fn python(modules: &str) -> Option<std::ffi::OsString> {
+pub(super) fn python(modules: &str) -> Option<std::ffi::OsString> {
     let why = match std::env::var_os("SIDEBAND_PYTHON") {
         None => "SIDEBAND_PYTHON is not set".to_owned(),
         Some(python) => {

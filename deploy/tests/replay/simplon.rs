@@ -180,3 +180,52 @@ fn the_files_of_the_set_can_be_had_and_no_others() {
         assert_eq!(detector.ask("GET", elsewhere, "").0, 404, "{elsewhere}");
     }
 }
+
+/// The counts of a TIFF of 16 bits.
+fn counts_of(tiff: &[u8]) -> Vec<u16> {
+    let mut decoder = tiff::decoder::Decoder::new(std::io::Cursor::new(tiff)).unwrap();
+    assert_eq!(decoder.dimensions().unwrap(), (192, 192));
+    match decoder.read_image().unwrap() {
+        tiff::decoder::DecodingResult::U16(counts) => counts,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_monitor_shows_the_frames_that_were_sent() {
+    let Some(master) = golden() else { return };
+    let detector = Detector::start(&master, &["--rate=max"]);
+    let image = |which: &str| detector.ask("GET", &format!("/monitor/api/1.8.0/images/{which}"), "");
+    let status = |name: &str| detector.get(&format!("/monitor/api/1.8.0/status/{name}"))["value"].clone();
+    assert_eq!((image("next").0, image("monitor").0, image("1/0").0), (408, 408, 408));
+    for (name, value) in [("mode", serde_json::json!("enabled")), ("buffer_size", serde_json::json!(100))] {
+        assert_eq!(detector.put(&format!("/monitor/api/1.8.0/config/{name}"), value).0, 200);
+    }
+    assert_eq!(status("buffer_free"), 100);
+    let came = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| read(&detector.stream, 1, 4096));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(detector.put("/detector/api/1.8.0/command/arm", serde_json::json!(null)).0, 200);
+        reading.join().unwrap()
+    });
+    let counts = |number: usize| {
+        let mut counts = vec![0_u16; 192 * 192];
+        let packed = came[0].frames[number].as_ref().unwrap();
+        kernels::bslz4_decode::decode_frame(kernels::bslz4_decode::Encoding::Bslz4, packed, &mut counts)
+            .unwrap();
+        counts
+    };
+    assert_eq!(
+        (status("dropped"), status("buffer_free"), status("state")),
+        (3996.into(), 0.into(), "overflow".into())
+    );
+    for (which, number) in
+        [("monitor", 4095), ("1/4000", 4000), ("next", 3996), ("next", 3997), ("monitor", 4095)]
+    {
+        let (code, tiff) = image(which);
+        assert!(code == 200 && counts_of(&tiff) == counts(number), "{which} {number}");
+    }
+    assert_eq!((image("1/3996").0, image("1/x").0, status("buffer_free")), (408, 404, 2.into()));
+    detector.put("/monitor/api/1.8.0/command/clear", serde_json::json!(null));
+    assert_eq!((image("monitor").0, status("dropped")), (408, 0.into()));
+}

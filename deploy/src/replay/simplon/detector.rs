@@ -10,6 +10,7 @@ use ingest::stream::compose::Version;
 use serde_json::{Map, Value, json};
 
 use super::parameters::{PARAMETERS, Section, find};
+use crate::replay::monitor::Monitor;
 use crate::replay::sender::Order;
 use crate::replay::source::Source;
 use crate::replay::{ReplaySettings, SeriesSource};
@@ -52,6 +53,8 @@ pub struct Shared {
     state: AtomicU8,
     /// Messages of the present or last series that nobody took.
     pub dropped: AtomicU64,
+    /// What of the series can be looked at.
+    pub monitor: Monitor,
     series_over: AtomicU64,
     last_series: AtomicU64,
 }
@@ -155,6 +158,7 @@ impl Detector {
         if let Some(recording) = &set.recording {
             shared.last_series.store(recording.key.id.saturating_sub(1), SeqCst);
         }
+        inner.configure(&shared.monitor);
         let pulse_delay = settings.pulse_delay;
         Self { source, shared, orders, pulse_delay, inner: Mutex::new(inner) }
     }
@@ -197,6 +201,12 @@ impl Detector {
             }),
             ("stream", "dropped") => json!(self.shared.dropped.load(SeqCst)),
             ("filewriter", "files") => json!(files),
+            ("monitor", "buffer_free") => json!(self.shared.monitor.free_and_dropped().0),
+            ("monitor", "dropped") => json!(self.shared.monitor.free_and_dropped().1),
+            ("monitor", "state") => json!(match self.shared.monitor.free_and_dropped() {
+                (0, 1..) => "overflow",
+                _ => "normal",
+            }),
             _ => return None,
         })
     }
@@ -226,6 +236,7 @@ impl Detector {
         }
         inner.values.insert((row.module, row.name), value);
         inner.settle(row.name);
+        inner.configure(&self.shared.monitor);
         let mut changed = vec![row.name];
         changed.extend(row.changes);
         changed.sort_unstable();
@@ -254,6 +265,7 @@ impl Detector {
                     self.order(Order::Abort)?;
                 }
                 inner.values = inner.initial.clone();
+                inner.configure(&self.shared.monitor);
                 self.order(Order::Version(inner.version()))?;
                 self.shared.set_state(if module == "system" { State::Na } else { State::Idle });
                 Ok(None)
@@ -281,11 +293,24 @@ impl Detector {
                 let initial: Vec<_> =
                     inner.initial.iter().map(|(key, value)| (*key, value.clone())).collect();
                 inner.values.extend(initial.into_iter().filter(|(key, _)| key.0 == module));
+                if module == "monitor" {
+                    self.shared.monitor.clear();
+                    inner.configure(&self.shared.monitor);
+                }
                 Ok(None)
             }
-            ("detector", "status_update" | "hv_reset") | ("filewriter" | "monitor", "clear") => Ok(None),
+            ("monitor", "clear") => {
+                self.shared.monitor.clear();
+                Ok(None)
+            }
+            ("detector", "status_update" | "hv_reset") | ("filewriter", "clear") => Ok(None),
             _ => Err(Refused::unknown(module, name)),
         }
+    }
+
+    /// The images that the monitor has.
+    pub fn monitor(&self) -> &Monitor {
+        &self.shared.monitor
     }
 
     /// Arms without asking about the state: for a replay that arms itself.
@@ -325,6 +350,17 @@ fn version_of(format: &Value) -> Version {
 impl Inner {
     fn version(&self) -> Version {
         self.values.get(&("stream", "format")).map_or(Version::V2, version_of)
+    }
+
+    /// Tells the monitor how it is set.
+    fn configure(&self, monitor: &Monitor) {
+        let value = |name| self.values.get(&("monitor", name));
+        let size = value("buffer_size").and_then(Value::as_u64).unwrap_or(1);
+        monitor.configure(
+            value("mode") == Some(&json!("enabled")),
+            size,
+            value("discard_new") == Some(&json!(true)),
+        );
     }
 
     /// The configuration of a module.

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use super::detector::{Detector, Refused};
 use super::files::Files;
 use super::parameters::{COMMANDS, PARAMETERS, Section};
+use crate::replay::monitor::Pictures;
 
 /// Longest body that is read: a header appendix can be long, nothing else is.
 const MOST_BODY_BYTES: usize = 1 << 20;
@@ -37,7 +38,14 @@ impl Api {
     ///
     /// # Errors
     /// The port is taken; no thread can be had.
-    pub fn start(bind: IpAddr, port: u16, detector: Arc<Detector>, files: Files) -> anyhow::Result<Self> {
+    pub fn start(
+        bind: IpAddr,
+        port: u16,
+        detector: Arc<Detector>,
+        files: Files,
+        pictures: Pictures,
+    ) -> anyhow::Result<Self> {
+        let pictures = Arc::new(pictures);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(8)
@@ -50,7 +58,8 @@ impl Api {
             .block_on(tokio::net::TcpListener::bind(wanted))
             .with_context(|| format!("the REST interface cannot listen on {wanted}"))?;
         let address = listener.local_addr()?;
-        let router = Router::new().fallback(answer).with_state(Arc::new(Served { detector, files }));
+        let router =
+            Router::new().fallback(answer).with_state(Arc::new(Served { detector, files, pictures }));
         let (end, ended) = oneshot::channel::<()>();
         let serving = runtime.spawn(async move {
             let serve = axum::serve(listener, router);
@@ -83,6 +92,7 @@ impl Drop for Api {
 struct Served {
     detector: Arc<Detector>,
     files: Files,
+    pictures: Arc<Pictures>,
 }
 
 async fn answer(State(served): State<Arc<Served>>, request: Request) -> Response {
@@ -137,9 +147,7 @@ impl Served {
                 }
                 _ => Err(Refused::new(405, "a command is given by PUT")),
             },
-            ["monitor", "api", VERSION, "images", _] if method == Method::GET => {
-                Err(Refused::new(408, "the monitor has no image"))
-            }
+            ["monitor", "api", VERSION, "images", which] if method == Method::GET => self.image(which).await,
             [module, "api", VERSION, section, name] => {
                 let section = match section {
                     "config" => Section::Config,
@@ -171,6 +179,29 @@ impl Served {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// An image of the monitor: the `next` in its buffer, the newest (`monitor`), or `SERIES/NUMBER`.
+    async fn image(&self, which: &str) -> Result<Response, Refused> {
+        let monitor = self.detector.monitor();
+        let shown = match which {
+            "next" => monitor.next(),
+            "monitor" => monitor.newest(),
+            numbers => {
+                let (series, number) = numbers.split_once('/').unwrap_or_default();
+                let shown = series.parse().ok().zip(number.parse().ok());
+                let shown = shown.ok_or_else(|| Refused::new(404, format!("there is no image {numbers}")))?;
+                Some(shown).filter(|&shown| monitor.holds(shown))
+            }
+        };
+        let (_, number) = shown.ok_or_else(|| Refused::new(408, "the monitor has no image"))?;
+        let pictures = Arc::clone(&self.pictures);
+        let made = tokio::task::spawn_blocking(move || pictures.tiff(number)).await;
+        match made.map_err(std::io::Error::other).and_then(|made| made) {
+            Ok(Some(tiff)) => Ok(response(200, "image/tiff", Body::from(tiff))),
+            Ok(None) => Err(Refused::new(408, "the monitor has no image")),
+            Err(error) => Err(Refused::new(500, error.to_string())),
         }
     }
 
