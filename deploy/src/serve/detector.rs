@@ -25,6 +25,8 @@ pub(super) struct Said {
     pub(super) images: Option<(u64, u64)>,
     /// Its own mask, 0 is good, with its shape; asked whenever its state has changed.
     pub(super) pixel_mask: Option<Arc<([usize; 2], Vec<u32>)>>,
+    /// The state in which the mask was asked for.
+    mask_asked_in: Option<String>,
     /// Why there is no answer.
     pub(super) problem: Option<String>,
 }
@@ -93,19 +95,72 @@ impl Watch {
             let nimages = number("detector", "config", "nimages")?;
             let ntrigger = number("detector", "config", "ntrigger")?;
             let before = self.said();
-            let pixel_mask = match before.pixel_mask.filter(|_| before.state == state) {
-                Some(mask) => Some(mask),
+            let pixel_mask = match before.mask_asked_in.is_some() && before.mask_asked_in == state {
+                true => before.pixel_mask,
                 // one that does not tell its mask is no reason to know nothing of it
-                None => detector.pixel_mask().ok().map(Arc::new),
+                false => detector.pixel_mask().ok().map(Arc::new),
             };
-            anyhow::Ok(Said { state, dropped, images: nimages.zip(ntrigger), pixel_mask, problem: None })
+            let (images, mask_asked_in) = (nimages.zip(ntrigger), state.clone());
+            anyhow::Ok(Said { state, dropped, images, pixel_mask, mask_asked_in, problem: None })
         };
         match asked() {
             Ok(said) => *self.lock() = said,
             Err(error) => {
                 let mut said = self.lock();
                 (said.state, said.problem) = (None, Some(format!("{error:#}")));
+                said.mask_asked_in = None;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A unit that answers until it is asked for something it does not know; gives what it was asked.
+    fn unit(listener: TcpListener) -> Vec<String> {
+        let mut asked = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            let value = match name.as_str() {
+                "state" => "\"ready\"",
+                "dropped" => "3",
+                "nimages" | "ntrigger" => "64",
+                "pixel_mask" => {
+                    r#"{"__darray__":[1,0,0],"type":"|u1","shape":[1,3],"filters":["base64"],"data":"AAEC"}"#
+                }
+                _ => return asked,
+            };
+            asked.push(name);
+            let body = format!("{{\"value\":{value}}}");
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_mask_is_asked_for_once_in_a_state_and_is_that_of_its_detector_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let detector = Simplon::new(&listener.local_addr().unwrap().to_string());
+        let unit = std::thread::spawn(move || unit(listener));
+        let watch = Watch::new();
+        watch.look(&detector);
+        watch.look(&detector);
+        let said = watch.said();
+        assert_eq!((said.dropped, said.scan()), (Some(3), Some(ScanShape { rows: 64, cols: 64 })));
+        assert_eq!(said.mask_of(DetectorShape { rows: 1, cols: 3 }), Some(vec![0, 1, 2]));
+        assert_eq!(said.mask_of(DetectorShape { rows: 3, cols: 3 }), None);
+        assert!(detector.value("detector", "config", "unknown").is_err());
+        let asked = unit.join().unwrap();
+        assert_eq!(asked.iter().filter(|name| *name == "pixel_mask").count(), 1);
+        assert_eq!(asked.iter().filter(|name| *name == "dropped").count(), 2);
     }
 }
