@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use encoder::{EncodeCounters, EncodeStage};
+use encoder::{EncodeCounters, EncodeStage, Showing};
 use ingest::counters::IngestCounters;
 use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
@@ -167,7 +167,7 @@ pub struct Listener<'a> {
     pub started: Box<dyn FnOnce(Running) + 'a>,
     /// What becomes of results that cannot be written.
     pub unwritable: Unwritable,
-    /// Takes phases of the rows so far.
+    /// Takes phases of the rows so far. Where somebody does, blocks are shown in the resident before they are whole.
     pub previews: Option<Sender<Preview>>,
     /// Told of the phase of everything as soon as there is one, before anything is written.
     pub reconstructed: Box<dyn FnOnce(&LiveResult) + 'a>,
@@ -295,6 +295,7 @@ where
 {
     let Prepared { subject, resident, .. } = prepared;
     let frames = subject.frames_expected;
+    let showing = listener.previews.as_ref().map(|_| Showing::default());
     let settings = LiveSettings { previews: listener.previews, ..prepared.live_settings() };
     let live = LiveSsb::new(device.clone(), settings);
     let progress = Progress::new(frames, Voice::for_stderr(request.quiet));
@@ -304,7 +305,7 @@ where
     std::thread::scope(|scope| {
         let (results, results_in) = bounded(1);
         let live_ssb = move |events| live.run(events, results);
-        let stages = start_stages(scope, device, source, frames, resident, live_ssb)?;
+        let stages = start_stages(scope, device, source, (frames, showing), resident, live_ssb)?;
         (listener.started)(Running {
             resident: resident.clone(),
             counters: stages.counters.clone(),
@@ -337,7 +338,7 @@ where
     std::thread::scope(|scope| {
         let drain = |events: Receiver<Event>| events.iter().for_each(drop);
         let source = file_source(set, stop);
-        start_stages(scope, device, source, set.frames_expected, resident, drain)?.finish().0
+        start_stages(scope, device, source, (set.frames_expected, None), resident, drain)?.finish().0
     })
 }
 
@@ -352,12 +353,13 @@ struct Stages<'scope, E> {
     consumer: ScopedJoinHandle<'scope, E>,
 }
 
-/// Starts every stage, in the order in which data passes them.
+/// Starts every stage, in the order in which data passes them. So many frames are expected, and shown before their block is
+/// whole where that is wanted.
 fn start_stages<'scope, D, E: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     device: D,
     source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send + 'scope,
-    frames_expected: u64,
+    (frames_expected, showing): (u64, Option<Showing>),
     resident: &Arc<Resident>,
     consumer: impl FnOnce(Receiver<Event>) -> E + Send + 'scope,
 ) -> anyhow::Result<Stages<'scope, E>>
@@ -379,6 +381,10 @@ where
     let decode = DecodeStage::<ReducedBatch<D>>::new(device.clone(), counters.clone()).reusing(spent_in);
     let (book, source_counters) = (ledger.clone(), counters.clone());
     let encode = EncodeStage::new(device).with_positions(frames_expected).returning(spent);
+    let encode = match showing {
+        Some(showing) => encode.showing(showing),
+        None => encode,
+    };
     let encode_counters = encode.counters();
     let append = AppendStage::new(resident.clone());
 

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 
 use encoder::entropy::poisson_bound_bits;
-use encoder::{Block, BlockBytes, EncodeStage};
+use encoder::{BlockBytes, EncodeStage, Encoded};
 use kernels::Cpu;
 use kernels::types::{BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch, IntoCountBuffer, Item};
 
@@ -62,12 +62,12 @@ fn report<T: IntoCountBuffer>(
 ) -> Result<(), Box<dyn Error>> {
     let stage = EncodeStage::new(Cpu).with_positions(frames as u64);
     let (batches, batches_in) = crossbeam_channel::bounded(2);
-    let (blocks, blocks_in) = crossbeam_channel::bounded::<Item<Block>>(2);
+    let (blocks, blocks_in) = crossbeam_channel::bounded(2);
     let encoding = std::thread::spawn(move || stage.run(batches_in, blocks));
     let adding = std::thread::spawn(move || {
         let (mut bytes, mut sums) = (BlockBytes::default(), vec![0_u64; detector.pixels()]);
         for item in blocks_in {
-            if let Item::Data(block) = item {
+            if let Item::Data(Encoded::Whole(block)) = item {
                 bytes += block.encoded_bytes();
                 block.pixel_sums().for_each(|pixel, sum| sums[pixel] += sum);
             }

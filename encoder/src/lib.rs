@@ -16,7 +16,7 @@ pub use block::{Block, BlockBytes};
 pub use error::EncoderError;
 pub use pixel_sums::{MarkerHits, PixelSums};
 pub use spatial::{LARGE_TILE, SMALL_TILE, SpatialSums, TileSize};
-pub use stage::{EncodeCounters, EncodeStage};
+pub use stage::{EncodeCounters, EncodeStage, Encoded, Showing};
 
 /// Scan positions in a block; the last block of a scan may be shorter.
 pub const INTERVAL: usize = kernels::count_code::INTERVAL;

@@ -1,5 +1,6 @@
-//! The encode stage: frame batches of any size in, whole blocks out.
+//! The encode stage: frame batches of any size in, blocks out: whole, and on request as far as they have come.
 
+mod showing;
 #[cfg(test)]
 mod tests;
 
@@ -7,12 +8,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, SendError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendError, Sender};
 use kernels::encode_counts::EncodeCounts;
 use kernels::reduce_frames::Batch;
 use kernels::types::{Gap, GapReason, Item};
 
 use crate::{Block, EncoderError, INTERVAL};
+
+use showing::Clock;
+pub use showing::Showing;
+
+/// What the stage sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Encoded {
+    /// A block to which nothing will be added.
+    Whole(Block),
+    /// A block as far as it has come, to be looked at. The next of the same first position has all its frames and takes
+    /// its place; the last of them is whole.
+    SoFar(Block),
+}
+
+impl Encoded {
+    /// The block where it is whole.
+    pub fn whole(self) -> Option<Block> {
+        match self {
+            Self::Whole(block) => Some(block),
+            Self::SoFar(_) => None,
+        }
+    }
+}
 
 /// What the stage has done so far; read at any time.
 #[derive(Debug, Default)]
@@ -25,22 +49,26 @@ pub struct EncodeCounters {
     pub frames_late: AtomicU64,
     /// Frames reported missing by upstream.
     pub frames_missing: AtomicU64,
-    /// Blocks sent.
+    /// Whole blocks sent.
     pub blocks: AtomicU64,
     /// Bytes of the counts as they came.
     pub count_bytes: AtomicU64,
-    /// Bytes of the blocks sent.
+    /// Bytes of the whole blocks sent.
     pub block_bytes: AtomicU64,
-    /// Nanoseconds spent taking frames in and encoding blocks.
+    /// Nanoseconds spent taking frames in and encoding whole blocks.
     pub encode_ns: AtomicU64,
+    /// Blocks sent as far as they had come.
+    pub shown: AtomicU64,
+    /// Nanoseconds spent encoding those.
+    pub show_ns: AtomicU64,
 }
 
 /// Re-chunks batches to blocks and encodes them.
 ///
 /// Block `b` is sent once it is full, once a frame or gap of a later block comes, or at the end. A gap is passed on as
 /// it is; a block none of whose frames came is not sent. The last block ends with the last position that was
-/// mentioned, unless [`with_positions`](Self::with_positions) says how long the scan is. The blocks depend on the
-/// frames alone, not on batch sizes or threads.
+/// mentioned, unless [`with_positions`](Self::with_positions) says how long the scan is. The whole blocks depend on the
+/// frames alone, not on batch sizes or threads, nor on what was [shown](Self::showing) meanwhile.
 #[derive(Debug)]
 pub struct EncodeStage<B: Batch> {
     device: B::Device,
@@ -56,6 +84,8 @@ pub struct EncodeStage<B: Batch> {
     spent: Option<Sender<B>>,
     /// Highest position mentioned, plus one.
     seen_end: u64,
+    /// Where blocks are shown before they are whole.
+    clock: Option<Clock>,
     counters: Arc<EncodeCounters>,
 }
 
@@ -71,8 +101,8 @@ enum Stop {
     Failed(EncoderError),
 }
 
-impl From<SendError<Item<Block>>> for Stop {
-    fn from(_: SendError<Item<Block>>) -> Self {
+impl From<SendError<Item<Encoded>>> for Stop {
+    fn from(_: SendError<Item<Encoded>>) -> Self {
         Self::Closed
     }
 }
@@ -95,6 +125,7 @@ impl<B: Batch> EncodeStage<B> {
             sent_end: 0,
             spent: None,
             seen_end: 0,
+            clock: None,
             counters,
         }
     }
@@ -114,6 +145,13 @@ impl<B: Batch> EncodeStage<B> {
         self
     }
 
+    /// Shows the open block while it fills, for those who look at a scan that comes slowly.
+    #[must_use]
+    pub fn showing(mut self, showing: Showing) -> Self {
+        self.clock = Some(Clock::new(showing));
+        self
+    }
+
     /// The stage's counters.
     pub fn counters(&self) -> Arc<EncodeCounters> {
         Arc::clone(&self.counters)
@@ -126,30 +164,38 @@ impl<B: Batch> EncodeStage<B> {
     pub fn run(
         mut self,
         batches: Receiver<Item<B>>,
-        blocks: Sender<Item<Block>>,
+        blocks: Sender<Item<Encoded>>,
     ) -> Result<(), EncoderError> {
-        let outcome = batches
-            .iter()
-            .try_for_each(|item| match item {
-                Item::Data(mut batch) => {
-                    self.add(&mut batch, &blocks)?;
-                    if let Some(spent) = &self.spent {
-                        // full, or nobody takes it: it is freed
-                        let _ = spent.try_send(batch);
-                    }
-                    Ok(())
-                }
-                Item::Gap(gap) => self.skip(gap, &blocks),
-            })
-            .and_then(|()| self.flush(&blocks));
-        match outcome {
+        match self.work(&batches, &blocks) {
             Ok(()) | Err(Stop::Closed) => Ok(()),
             Err(Stop::Failed(error)) => Err(error),
         }
     }
 
+    fn work(&mut self, batches: &Receiver<Item<B>>, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
+        loop {
+            let next = match self.clock.as_ref().and_then(Clock::due) {
+                None => batches.recv().map_err(RecvTimeoutError::from),
+                // what waits comes first, also when a showing is overdue
+                Some(due) => batches.recv_deadline(due),
+            };
+            match next {
+                Ok(Item::Data(mut batch)) => {
+                    self.add(&mut batch, blocks)?;
+                    if let Some(spent) = &self.spent {
+                        // full, or nobody takes it: it is freed
+                        let _ = spent.try_send(batch);
+                    }
+                }
+                Ok(Item::Gap(gap)) => self.skip(gap, blocks)?,
+                Err(RecvTimeoutError::Timeout) => self.show(blocks)?,
+                Err(RecvTimeoutError::Disconnected) => return self.flush(blocks),
+            }
+        }
+    }
+
     /// Puts a batch into its blocks.
-    fn add(&mut self, batch: &mut B, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+    fn add(&mut self, batch: &mut B, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
         let (batch_first, shape, count_type) = (batch.first(), batch.shape(), batch.count_type());
         let frames = shape.frames as u64;
         let end = batch_first.checked_add(frames);
@@ -177,6 +223,9 @@ impl<B: Batch> EncodeStage<B> {
             let repeated = repeated.map_err(failed)? as u64;
             self.counters.encode_ns.fetch_add(nanoseconds_since(start), Relaxed);
             self.open = Some(Open { first });
+            if let Some(clock) = &mut self.clock {
+                clock.came(start);
+            }
             self.sent_end = self.sent_end.max(first);
             self.seen_end = self.seen_end.max(until);
             self.counters.frames.fetch_add(until - at - repeated, Relaxed);
@@ -191,7 +240,7 @@ impl<B: Batch> EncodeStage<B> {
     }
 
     /// Passes a gap on, after the block that it does not touch any more and before the one that it ends.
-    fn skip(&mut self, gap: Gap, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+    fn skip(&mut self, gap: Gap, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
         let end = gap.first.saturating_add(gap.count);
         self.flush_before(gap.first, blocks)?;
         self.counters.frames_missing.fetch_add(gap.count, Relaxed);
@@ -202,7 +251,7 @@ impl<B: Batch> EncodeStage<B> {
     }
 
     /// Sends the open block when `position` lies in a later one.
-    fn flush_before(&mut self, position: u64, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+    fn flush_before(&mut self, position: u64, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
         match self.open {
             Some(open) if position / INTERVAL as u64 > open.first / INTERVAL as u64 => self.flush(blocks),
             _ => Ok(()),
@@ -215,8 +264,24 @@ impl<B: Batch> EncodeStage<B> {
         all.min(INTERVAL as u64) as usize
     }
 
+    /// Sends the open block as it stands and leaves it open.
+    fn show(&mut self, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
+        let (Some(open), Some(interval)) = (self.open, &self.interval) else { return Ok(()) };
+        let positions = (self.seen_end - open.first).min(INTERVAL as u64) as usize;
+        let start = Instant::now();
+        let encoded = self.device.encode_so_far(interval, positions);
+        let encoded = encoded.map_err(|error| EncoderError::Encode { first: open.first, error })?;
+        if let Some(clock) = &mut self.clock {
+            clock.shown(start, Instant::now());
+        }
+        self.counters.shown.fetch_add(1, Relaxed);
+        self.counters.show_ns.fetch_add(nanoseconds_since(start), Relaxed);
+        blocks.send(Item::Data(Encoded::SoFar(Block::new(open.first, encoded))))?;
+        Ok(())
+    }
+
     /// Sends the open block, if there is one.
-    fn flush(&mut self, blocks: &Sender<Item<Block>>) -> Result<(), Stop> {
+    fn flush(&mut self, blocks: &Sender<Item<Encoded>>) -> Result<(), Stop> {
         let (Some(open), Some(interval)) = (self.open.take(), &mut self.interval) else { return Ok(()) };
         let seen = self.seen_end - open.first;
         let positions =
@@ -230,7 +295,10 @@ impl<B: Batch> EncodeStage<B> {
         self.sent_end = open.first.saturating_add(INTERVAL as u64);
         self.counters.blocks.fetch_add(1, Relaxed);
         self.counters.block_bytes.fetch_add(block.encoded_bytes().total() as u64, Relaxed);
-        blocks.send(Item::Data(block))?;
+        if let Some(clock) = &mut self.clock {
+            clock.sent();
+        }
+        blocks.send(Item::Data(Encoded::Whole(block)))?;
         Ok(())
     }
 }

@@ -78,6 +78,16 @@ pub trait EncodeCounts: Device {
     /// Which positions of an open interval are there.
     fn coverage<'a>(&self, interval: &'a Self::Interval) -> &'a Coverage;
 
+    /// Encodes the first `positions` positions of an interval as they are now and leaves it as it is.
+    ///
+    /// # Errors
+    /// [`EncodeCountsError::Device`].
+    fn encode_so_far(
+        &self,
+        interval: &Self::Interval,
+        positions: usize,
+    ) -> Result<EncodedInterval, EncodeCountsError>;
+
     /// Encodes the first `positions` positions of an interval and leaves it empty, its memory kept for the next.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //! In: [`encoder::Block`]s and gaps, in any order. Out: [`Snapshot`]s that answer questions exactly, and the
 //! [`Signal`]s that start a reconstruction.
 //!
-//! Read [`Resident::append`] first, then [`Snapshot::mask_sum`].
+//! Read [`Resident::append`] first, then [`Snapshot::mask_sum`]. A block that fills slowly can be looked at before it is
+//! whole: [`Resident::show`].
 //!
 //! ```
 //! use kernels::types::{CountType, DetectorShape, ScanShape};
@@ -49,8 +50,8 @@ mod trigger;
 pub use budget::Budget;
 pub use coverage::{Answer, Coverage, Missing};
 pub use error::ResidentError;
-pub use query::{CentreOfMass, Moments, OverScan, Roi};
+pub use query::{CentreOfMass, MaskImages, Moments, OverScan, Roi};
 pub use resident::{Arrival, Resident, RowArrival, Totals};
 pub use snapshot::Snapshot;
 pub use stage::{AppendStage, Event};
-pub use trigger::{GEOMETRY_FRAMES, Signal, Trigger};
+pub use trigger::{Basis, GEOMETRY_FRAMES, Signal, Trigger};

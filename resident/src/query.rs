@@ -5,12 +5,14 @@
 //! (floating point), and sums over positions leave it out.
 
 mod images;
+mod mask_images;
 mod moments;
 mod over_scan;
 mod patterns;
 mod set_aside;
 mod sums;
 
+pub use mask_images::MaskImages;
 pub use moments::{CentreOfMass, Moments};
 pub use over_scan::OverScan;
 pub use patterns::Roi;

@@ -11,10 +11,10 @@ use crate::coverage::PositionSet;
 use crate::error::ResidentError;
 use crate::snapshot::{Snapshot, State, check_geometry};
 
-/// What an append or a gap settled.
+/// What an append, a showing or a gap settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Frames settled by it: each is there now, or never will be. Empty when nothing new is settled.
+    /// Frames of the intervals that it settled: each is there now, or never will be. Empty when there are none.
     pub positions: Range<u64>,
     /// How many of them are there.
     pub covered: u64,
@@ -22,6 +22,8 @@ pub struct Arrival {
     pub rows: Vec<RowArrival>,
     /// The acquisition so far, this included.
     pub totals: Totals,
+    /// Frames of whole blocks: without those of a block that is still filling.
+    pub whole_frames: u64,
 }
 
 /// A scan row for which nothing more will come.
@@ -38,11 +40,11 @@ pub struct RowArrival {
 pub struct Totals {
     /// Frames that are there.
     pub frames: u64,
-    /// Frames of settled intervals that are not there.
+    /// Frames that are not there and will not come.
     pub missing: u64,
     /// Frames still to come.
     pub awaited: u64,
-    /// Bytes of encoded blocks held.
+    /// Bytes of encoded blocks held, one that is still filling included.
     pub held_bytes: u64,
 }
 
@@ -59,14 +61,18 @@ pub struct Resident {
 /// What only the writer knows. Locked for the length of an append.
 #[derive(Debug)]
 struct Writer {
-    /// Positions that upstream reported missing.
+    /// What is held for good: whole blocks. What is published is this and the block that is shown.
+    base: State,
+    /// The block that is still filling, its interval, and its bytes.
+    shown: Option<(usize, Arc<Block>, u64)>,
+    /// Frames that upstream reported missing.
     lost: PositionSet,
     /// By interval: its block is held, or nothing of it will come.
     settled: Vec<bool>,
-    /// Frames in intervals that are not settled.
-    awaited: u64,
-    /// By scan row: its frames in intervals that are not settled.
-    awaited_of_row: Vec<u64>,
+    /// Frames for which nothing more will come: they are there, also in the block that is shown, or lost.
+    known: PositionSet,
+    /// By scan row: announced as settled.
+    announced: Vec<bool>,
 }
 
 impl Resident {
@@ -124,63 +130,81 @@ impl Resident {
             totals: Totals { awaited: positions, ..Totals::default() },
             set_aside: Arc::default(),
         };
-        let row = geometry.frames_of_row(0);
-        let rows = if row.is_empty() { 0 } else { geometry.scan().rows };
+        let rows = if geometry.frames_of_row(0).is_empty() { 0 } else { geometry.scan().rows };
+        let mut announced = Vec::new();
+        announced.try_reserve_exact(rows).map_err(|_| too_large())?;
+        announced.resize(rows, false);
+        let published = Mutex::new(Arc::new(state.clone()));
         let writer = Writer {
+            base: state,
+            shown: None,
             lost: PositionSet::empty(positions),
             settled: vec![false; intervals],
-            awaited: positions,
-            awaited_of_row: filled(rows, row.end - row.start)?,
+            known: PositionSet::empty(positions),
+            announced,
         };
-        Ok(Self { budget, published: Mutex::new(Arc::new(state)), writer: Mutex::new(writer) })
+        Ok(Self { budget, published, writer: Mutex::new(writer) })
     }
 
-    /// Keeps a block and adds its totals. A block that ends before its interval does leaves the rest missing.
+    /// Keeps a block and adds its totals. A block that ends before its interval does leaves the rest missing. Where the
+    /// block was shown while it filled, this one takes its place.
     ///
     /// # Errors
     /// [`ResidentError`]: not on an interval, another detector or count type, beyond the scan, an interval that has a
     /// block already, or over the budget. Everything held before stays as it was.
     pub fn append(&self, block: Block) -> Result<Arrival, ResidentError> {
         let mut writer = lock(&self.writer);
-        let held = Arc::clone(&lock(&self.published));
-        let index = held.check_block(&block)?;
-        let asked_bytes = (block.encoded_bytes().total() + size_of::<Block>()) as u64;
-        if !self.budget.admits(asked_bytes, held.totals.held_bytes) {
-            return Err(ResidentError::OverBudget {
-                first: block.first(),
-                asked_bytes,
-                held_bytes: held.totals.held_bytes,
-                budget_bytes: self.budget.bytes,
-            });
+        let index = writer.base.check_block(&block)?;
+        let (asked_bytes, held_bytes) = (bytes_of(&block), writer.base.totals.held_bytes);
+        if !self.budget.admits(asked_bytes, held_bytes) {
+            let (first, budget_bytes) = (block.first(), self.budget.bytes);
+            return Err(ResidentError::OverBudget { first, asked_bytes, held_bytes, budget_bytes });
         }
-        let mut next = State::clone(&held);
-        drop(held);
-        next.add(index, block, asked_bytes);
-        let rows = writer.settle(&next, index);
-        Ok(self.publish(next, &writer, index..index + 1, rows))
+        writer.shown.take_if(|(shown, ..)| *shown == index);
+        writer.base.add(index, Arc::new(block), asked_bytes);
+        let interval = writer.base.interval(index);
+        writer.settle(index);
+        Ok(self.publish(&mut writer, index..index + 1, interval))
+    }
+
+    /// Shows a block that is still filling: readers get it with everything held, until the next showing or the block
+    /// itself takes its place. Its frames must be those of the whole block, as far as they have come. It is not shown
+    /// where that is over the budget.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append), but for the budget.
+    pub fn show(&self, block: Block) -> Result<Arrival, ResidentError> {
+        let mut writer = lock(&self.writer);
+        let index = writer.base.check_block(&block)?;
+        let bytes = bytes_of(&block);
+        let touched = writer.base.interval(index);
+        if self.budget.admits(bytes, writer.base.totals.held_bytes) {
+            writer.known.insert_words(block.first(), block.coverage().words());
+            writer.shown = Some((index, Arc::new(block), bytes));
+        }
+        Ok(self.publish(&mut writer, 0..0, touched))
     }
 
     /// Notes that frames will not come. An interval of which everything is reported missing is settled by that; the
     /// others wait for their block. What lies beyond the scan is ignored.
     pub fn mark_missing(&self, gap: &Gap) -> Arrival {
         let mut writer = lock(&self.writer);
-        let next = State::clone(&lock(&self.published));
-        let positions = next.positions();
+        let positions = writer.base.positions();
         let lost = gap.first.min(positions)..gap.first.saturating_add(gap.count).min(positions);
         writer.lost.insert_range(lost.clone());
-        let (mut settled, mut rows) = (0..0, Vec::new());
+        writer.known.insert_range(lost.clone());
+        let mut settled = 0..0;
         if !lost.is_empty() {
             let last = (lost.end - 1) / INTERVAL as u64;
             for index in (lost.start / INTERVAL as u64) as usize..=last as usize {
-                let interval = next.interval(index);
+                let interval = writer.base.interval(index);
                 let whole = writer.lost.count(interval.clone()) == interval.end - interval.start;
-                if whole && writer.settled.get(index) == Some(&false) {
-                    rows.extend(writer.settle(&next, index));
+                if whole && writer.settle(index) {
                     settled = if settled.is_empty() { index..index + 1 } else { settled.start..index + 1 };
                 }
             }
         }
-        self.publish(next, &writer, settled, rows)
+        self.publish(&mut writer, settled, lost)
     }
 
     /// Everything that has arrived by now, for any thread; it does not change as more arrives.
@@ -193,22 +217,24 @@ impl Resident {
         self.budget
     }
 
-    /// Makes the next state the one that readers get, and says what is new in it.
-    fn publish(
-        &self,
-        mut next: State,
-        writer: &Writer,
-        intervals: Range<usize>,
-        rows: Vec<RowArrival>,
-    ) -> Arrival {
-        next.totals.awaited = writer.awaited;
-        next.totals.missing = next.positions() - next.totals.awaited - next.totals.frames;
+    /// Makes what the writer has the state that readers get, and says what is new in it: the intervals that were settled,
+    /// and rows among those that have frames in `touched`.
+    fn publish(&self, writer: &mut Writer, intervals: Range<usize>, touched: Range<u64>) -> Arrival {
+        let mut next = writer.base.clone();
+        if let Some((index, block, bytes)) = &writer.shown {
+            next.add(*index, block.clone(), *bytes);
+        }
+        let known = writer.known.count(0..next.positions());
+        next.totals.awaited = next.positions() - known;
+        next.totals.missing = known.saturating_sub(next.totals.frames);
+        let rows = writer.announce(&next, touched);
         let positions = match intervals.end.checked_sub(1) {
             Some(last) => next.interval(intervals.start).start..next.interval(last).end,
             None => 0..0,
         };
         let covered = next.covered.count(positions.clone());
-        let arrival = Arrival { positions, covered, rows, totals: next.totals };
+        let whole_frames = writer.base.totals.frames;
+        let arrival = Arrival { positions, covered, rows, totals: next.totals, whole_frames };
         let next = Arc::new(next);
         let before = std::mem::replace(&mut *lock(&self.published), next);
         drop(before); // outside the lock: freeing a state takes longer than swapping a pointer
@@ -217,28 +243,40 @@ impl Resident {
 }
 
 impl Writer {
-    /// Takes the frames of an interval off their rows; the rows that thereby have nothing more to come.
-    fn settle(&mut self, state: &State, index: usize) -> Vec<RowArrival> {
-        let mut rows = Vec::new();
+    /// Notes that nothing more will come of an interval; false where that was known.
+    fn settle(&mut self, index: usize) -> bool {
         match self.settled.get_mut(index) {
             Some(settled) if !*settled => *settled = true,
-            _ => return rows,
+            _ => return false,
         }
-        let (frames, geometry) = (state.interval(index), &state.geometry);
-        self.awaited = self.awaited.saturating_sub(frames.end - frames.start);
-        for row in geometry.rows_of_frames(frames.clone()) {
-            let span = geometry.frames_of_row(row);
-            let taken = frames.end.min(span.end).saturating_sub(frames.start.max(span.start));
-            if let Some(awaited) = self.awaited_of_row.get_mut(row).filter(|_| taken > 0) {
-                *awaited = awaited.saturating_sub(taken);
-                if *awaited == 0 {
-                    let missing = span.end - span.start - state.covered.count(span);
-                    rows.push(RowArrival { row, missing });
-                }
+        self.known.insert_range(self.base.interval(index));
+        true
+    }
+
+    /// The rows with frames in `touched` for which nothing more will come and which were not announced before.
+    fn announce(&mut self, state: &State, touched: Range<u64>) -> Vec<RowArrival> {
+        let mut rows = Vec::new();
+        if touched.is_empty() {
+            return rows;
+        }
+        for row in state.geometry.rows_of_frames(touched) {
+            let span = state.geometry.frames_of_row(row);
+            let Some(announced) = self.announced.get_mut(row).filter(|announced| !**announced) else {
+                continue;
+            };
+            let frames = span.end - span.start;
+            if self.known.count(span.clone()) == frames {
+                *announced = true;
+                rows.push(RowArrival { row, missing: frames - state.covered.count(span) });
             }
         }
         rows
     }
+}
+
+/// Bytes that a block takes of the budget.
+fn bytes_of(block: &Block) -> u64 {
+    (block.encoded_bytes().total() + size_of::<Block>()) as u64
 }
 
 /// Locks, also after a panic elsewhere: a published state is replaced whole, never left half-changed.

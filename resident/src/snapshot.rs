@@ -88,7 +88,7 @@ impl State {
     }
 
     /// Adds a block that [`Self::check_block`] let pass.
-    pub(crate) fn add(&mut self, index: usize, block: Block, bytes: u64) {
+    pub(crate) fn add(&mut self, index: usize, block: Arc<Block>, bytes: u64) {
         self.covered.insert_words(block.first(), block.coverage().words());
         let totals = Arc::make_mut(&mut self.detector_total);
         block.pixel_sums().for_each(|pixel, sum| {
@@ -107,7 +107,7 @@ impl State {
         self.totals.frames += block.coverage().count() as u64;
         self.totals.held_bytes += bytes;
         if let Some(slot) = self.blocks.get_mut(index) {
-            *slot = Some(Arc::new(block));
+            *slot = Some(block);
         }
     }
 }
@@ -167,7 +167,7 @@ impl Snapshot {
         Ok(self.state.covered.coverage_of_range(positions))
     }
 
-    /// The blocks held, ascending.
+    /// The blocks held, ascending; one that is still filling is among them as far as it is shown.
     pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         self.state.blocks.iter().flatten()
     }

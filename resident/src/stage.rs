@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
-use encoder::Block;
+use encoder::Encoded;
 use kernels::types::Item;
 
 use crate::error::ResidentError;
@@ -16,11 +16,11 @@ use crate::trigger::{Signal, Trigger};
 pub struct Event {
     /// What.
     pub signal: Signal,
-    /// Everything that had arrived then; for [`Signal::Geometry`] its mean pattern is the one to measure.
+    /// Everything that had arrived then; for [`Signal::Geometry`] its totals are those to measure.
     pub snapshot: Snapshot,
 }
 
-/// Keeps every block that comes and tells the reconstruction what it may start.
+/// Keeps every block that comes, shows those that are still filling, and tells the reconstruction what it may start.
 #[derive(Debug)]
 pub struct AppendStage {
     resident: Arc<Resident>,
@@ -38,12 +38,17 @@ impl AppendStage {
     /// listens any more.
     ///
     /// # Errors
-    /// [`ResidentError`] from [`Resident::append`]. No completion is signalled then; what was held before stays, for
+    /// [`ResidentError`] from [`Resident::append`] and [`Resident::show`]. No completion is signalled then; what was held before stays, for
     /// everyone who has the resident.
-    pub fn run(mut self, blocks: Receiver<Item<Block>>, events: Sender<Event>) -> Result<(), ResidentError> {
+    pub fn run(
+        mut self,
+        blocks: Receiver<Item<Encoded>>,
+        events: Sender<Event>,
+    ) -> Result<(), ResidentError> {
         for item in blocks {
             let arrival = match item {
-                Item::Data(block) => self.resident.append(block)?,
+                Item::Data(Encoded::Whole(block)) => self.resident.append(block)?,
+                Item::Data(Encoded::SoFar(block)) => self.resident.show(block)?,
                 Item::Gap(gap) => self.resident.mark_missing(&gap),
             };
             let signals = self.trigger.arrived(&arrival);

@@ -5,4 +5,6 @@ mod dense;
 mod direct;
 mod over_scan;
 mod random;
+mod rings;
+mod show;
 mod stage;

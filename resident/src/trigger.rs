@@ -6,14 +6,15 @@ use kernels::types::ScanGeometry;
 
 use crate::resident::{Arrival, RowArrival};
 
-/// Frames after which the bright-field geometry is worth measuring, when the first scan row is longer than that.
+/// Frames after which the bright-field geometry is worth measuring for good.
 pub const GEOMETRY_FRAMES: u64 = 512;
 
 /// What has become possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The bright-field geometry can be measured. Once, first; never when no frame comes at all.
-    Geometry,
+    /// The bright-field geometry can be measured. First of all; never when no frame comes at all. More than once, on more
+    /// frames each time, where blocks are shown before they are whole; the last is [`Basis::Settled`].
+    Geometry(Basis),
     /// Nothing more will come for a scan row. Once for every row, ascending.
     RowComplete(RowArrival),
     /// Nothing more will come for the scan; frames that belong to no position may. Exactly once, last.
@@ -23,12 +24,24 @@ pub enum Signal {
     },
 }
 
+/// What the bright-field geometry is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// A first scan row, of a block that is still filling.
+    FirstRow,
+    /// [`GEOMETRY_FRAMES`] frames, of a block that is still filling.
+    Enough,
+    /// Whole blocks with as many frames, or everything: the same frames whatever was shown before, so that what is made
+    /// of it is the same.
+    Settled,
+}
+
 /// Turns arrivals, in any order, into signals in order.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     /// Frames before the first that belongs to a position.
     skip_frames: u64,
-    geometry_sent: bool,
+    geometry_sent: Option<Basis>,
     /// By scan row: missing frames, once it is settled.
     settled: Vec<Option<u64>>,
     num_settled: usize,
@@ -43,7 +56,7 @@ impl Trigger {
         let scan = geometry.scan();
         Self {
             skip_frames: geometry.order().skip_frames,
-            geometry_sent: false,
+            geometry_sent: None,
             settled: vec![None; if scan.cols == 0 { 0 } else { scan.rows }],
             num_settled: 0,
             rows_sent: 0,
@@ -56,7 +69,7 @@ impl Trigger {
         for row in &arrival.rows {
             self.settle(row.row, row.missing);
         }
-        self.signals(arrival.totals.frames)
+        self.signals(arrival.whole_frames, arrival.totals.frames)
     }
 
     /// The input has ended: every row not yet signalled, then completion, unless it was signalled before.
@@ -66,7 +79,7 @@ impl Trigger {
         for row in self.rows_sent..self.settled.len() {
             self.settle(row, missing(row));
         }
-        self.signals(frames)
+        self.signals(frames, frames)
     }
 
     fn settle(&mut self, row: usize, missing: u64) {
@@ -76,19 +89,25 @@ impl Trigger {
         }
     }
 
-    /// Whatever is due by now and was not signalled before.
-    fn signals(&mut self, frames: u64) -> Vec<Signal> {
+    /// Whatever is due by now and was not signalled before; of `frames`, `whole` are in whole blocks.
+    fn signals(&mut self, whole: u64, frames: u64) -> Vec<Signal> {
         let mut signals = Vec::new();
         if self.complete_sent {
             return signals;
         }
         let all = self.num_settled == self.settled.len();
         let enough = GEOMETRY_FRAMES.saturating_add(self.skip_frames);
-        if !self.geometry_sent && frames > 0 && (frames >= enough || self.num_settled > 0 || all) {
-            self.geometry_sent = true;
-            signals.push(Signal::Geometry);
+        let basis = match frames {
+            0 => None,
+            _ if whole >= enough || all => Some(Basis::Settled),
+            _ if frames >= enough => Some(Basis::Enough),
+            _ => (self.num_settled > 0).then_some(Basis::FirstRow),
+        };
+        if let Some(basis) = basis.filter(|&basis| self.geometry_sent < Some(basis)) {
+            self.geometry_sent = Some(basis);
+            signals.push(Signal::Geometry(basis));
         }
-        if self.geometry_sent || all {
+        if self.geometry_sent.is_some() || all {
             while let Some(&Some(missing)) = self.settled.get(self.rows_sent) {
                 signals.push(Signal::RowComplete(RowArrival { row: self.rows_sent, missing }));
                 self.rows_sent += 1;
@@ -116,8 +135,18 @@ mod tests {
             covered: frames,
             rows: rows.iter().map(|&(row, missing)| RowArrival { row, missing }).collect(),
             totals: Totals { frames, missing, ..Totals::default() },
+            whole_frames: frames,
         }
     }
+
+    /// The same where only so many of the frames are in whole blocks.
+    fn shown(whole_frames: u64, frames: u64, rows: &[(usize, u64)]) -> Arrival {
+        Arrival { whole_frames, ..arrival(frames, 0, rows) }
+    }
+
+    const FIRST_ROW: Signal = Signal::Geometry(Basis::FirstRow);
+    const ENOUGH: Signal = Signal::Geometry(Basis::Enough);
+    const SETTLED: Signal = Signal::Geometry(Basis::Settled);
 
     fn row(row: usize, missing: u64) -> Signal {
         Signal::RowComplete(RowArrival { row, missing })
@@ -127,10 +156,10 @@ mod tests {
     fn the_first_row_settles_the_geometry_first() {
         let mut trigger = Trigger::new(ScanShape { rows: 3, cols: 4 });
         assert_eq!(trigger.arrived(&arrival(3, 0, &[])), []);
-        assert_eq!(trigger.arrived(&arrival(5, 0, &[(0, 0)])), [Signal::Geometry, row(0, 0)]);
+        assert_eq!(trigger.arrived(&arrival(5, 0, &[(0, 0)])), [FIRST_ROW, row(0, 0)]);
         assert_eq!(
             trigger.arrived(&arrival(11, 1, &[(1, 1), (2, 0)])),
-            [row(1, 1), row(2, 0), Signal::Complete { missing: 1 }]
+            [SETTLED, row(1, 1), row(2, 0), Signal::Complete { missing: 1 }]
         );
     }
 
@@ -138,8 +167,20 @@ mod tests {
     fn geometry_does_not_wait_for_a_long_row() {
         let mut trigger = Trigger::new(ScanShape { rows: 2, cols: 4096 });
         assert_eq!(trigger.arrived(&arrival(511, 0, &[])), []);
-        assert_eq!(trigger.arrived(&arrival(512, 0, &[])), [Signal::Geometry]);
+        assert_eq!(trigger.arrived(&arrival(512, 0, &[])), [SETTLED]);
         assert_eq!(trigger.arrived(&arrival(1024, 0, &[])), []);
+    }
+
+    #[test]
+    fn geometry_of_a_block_that_fills_is_measured_again_on_more_and_on_the_whole_block() {
+        let mut trigger = Trigger::new(ScanShape { rows: 16, cols: 128 });
+        assert_eq!(trigger.arrived(&shown(0, 100, &[])), []);
+        assert_eq!(trigger.arrived(&shown(0, 130, &[(0, 0)])), [FIRST_ROW, row(0, 0)]);
+        assert_eq!(trigger.arrived(&shown(0, 300, &[(1, 0)])), [row(1, 0)]);
+        assert_eq!(trigger.arrived(&shown(0, 515, &[(2, 0), (3, 0)])), [ENOUGH, row(2, 0), row(3, 0)]);
+        assert_eq!(trigger.arrived(&shown(0, 1000, &[])), []);
+        assert_eq!(trigger.arrived(&arrival(1024, 0, &[(4, 0)])), [SETTLED, row(4, 0)]);
+        assert_eq!(trigger.arrived(&shown(1024, 1500, &[])), []);
     }
 
     #[test]
@@ -148,16 +189,17 @@ mod tests {
         assert_eq!(trigger.arrived(&arrival(0, 4, &[(0, 4)])), []);
         assert_eq!(
             trigger.arrived(&arrival(4, 4, &[(1, 0)])),
-            [Signal::Geometry, row(0, 4), row(1, 0), Signal::Complete { missing: 4 }]
+            [SETTLED, row(0, 4), row(1, 0), Signal::Complete { missing: 4 }]
         );
     }
 
     #[test]
     fn rows_that_settle_out_of_order_are_signalled_in_order() {
         let mut trigger = Trigger::new(ScanShape { rows: 3, cols: 4 });
-        assert_eq!(trigger.arrived(&arrival(4, 0, &[(1, 0)])), [Signal::Geometry]);
+        assert_eq!(trigger.arrived(&arrival(4, 0, &[(1, 0)])), [FIRST_ROW]);
         assert_eq!(trigger.arrived(&arrival(8, 0, &[(0, 0)])), [row(0, 0), row(1, 0)]);
-        assert_eq!(trigger.arrived(&arrival(12, 0, &[(2, 0)])), [row(2, 0), Signal::Complete { missing: 0 }]);
+        let last = [SETTLED, row(2, 0), Signal::Complete { missing: 0 }];
+        assert_eq!(trigger.arrived(&arrival(12, 0, &[(2, 0)])), last);
     }
 
     #[test]
@@ -171,7 +213,7 @@ mod tests {
     fn completion_comes_exactly_once() {
         let mut trigger = Trigger::new(ScanShape { rows: 1, cols: 4 });
         let last = arrival(4, 0, &[(0, 0)]);
-        assert_eq!(trigger.arrived(&last), [Signal::Geometry, row(0, 0), Signal::Complete { missing: 0 }]);
+        assert_eq!(trigger.arrived(&last), [SETTLED, row(0, 0), Signal::Complete { missing: 0 }]);
         assert_eq!(trigger.arrived(&last), []);
         assert_eq!(trigger.ended(4, |_| 0), []);
     }
@@ -179,9 +221,9 @@ mod tests {
     #[test]
     fn an_early_end_completes_with_every_row_accounted_for() {
         let mut trigger = Trigger::new(ScanShape { rows: 3, cols: 4 });
-        assert_eq!(trigger.arrived(&arrival(5, 0, &[(0, 0)])), [Signal::Geometry, row(0, 0)]);
+        assert_eq!(trigger.arrived(&arrival(5, 0, &[(0, 0)])), [FIRST_ROW, row(0, 0)]);
         let signals = trigger.ended(5, |row| [0, 3, 4][row]);
-        assert_eq!(signals, [row(1, 3), row(2, 4), Signal::Complete { missing: 7 }]);
+        assert_eq!(signals, [SETTLED, row(1, 3), row(2, 4), Signal::Complete { missing: 7 }]);
         assert_eq!(trigger.ended(5, |_| 4), []);
     }
 

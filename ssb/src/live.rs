@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use kernels::lanes::PixelBlock;
 use kernels::transform_rows::SpectraShape;
 use kernels::types::{Optics, Pixels};
-use resident::{Event, Missing, Signal, Snapshot};
+use resident::{Basis, Event, Missing, Signal, Snapshot};
 
 use crate::bright_field::{ANY_SEMI_ANGLE, BrightField, Pattern, Pins, bright_field, candidates};
 use crate::error::SsbError;
@@ -159,13 +159,17 @@ impl<D: SsbDevice> LiveSsb<D> {
         events: Receiver<Event>,
         results: Sender<LiveResult>,
     ) -> Result<Option<LiveSpectra<D>>, SsbError> {
-        while let Ok(event) = events.recv() {
+        let mut unseen = None;
+        while let Some(event) = self.next_event(&events, &mut unseen) {
             let mut rows = Vec::new();
             let mut next = Some(event);
             // Rows that are waiting are fetched together: a block of the resident holds several.
             while let Some(event) = next {
                 match event.signal {
-                    Signal::Geometry => self.settle(&event.snapshot)?,
+                    Signal::Geometry(basis) => {
+                        self.add_rows(&event.snapshot, &std::mem::take(&mut rows))?;
+                        self.settle(&event.snapshot, basis)?;
+                    }
                     Signal::RowComplete(arrival) => {
                         rows.push(arrival.row);
                         let frames = event.snapshot.row(arrival.row);
@@ -185,22 +189,37 @@ impl<D: SsbDevice> LiveSsb<D> {
                 next = events.try_recv().ok();
                 if next.is_none() {
                     self.add_rows(&snapshot, &std::mem::take(&mut rows))?;
-                    next = self.preview(&snapshot, &events);
+                    unseen = Some(snapshot);
                 }
             }
         }
         Ok(None)
     }
 
-    /// Reconstructs from the rows so far, where that is wanted and due; what cannot be yet is left to the end to say. Returns
-    /// an event that came meanwhile.
-    fn preview(&mut self, snapshot: &Snapshot, events: &Receiver<Event>) -> Option<Event> {
-        let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return None };
+    /// Waits for the next event; shows the rows so far, of which `unseen` has some that were not shown, when that is due and
+    /// nothing else is to be done.
+    fn next_event(&mut self, events: &Receiver<Event>, unseen: &mut Option<Snapshot>) -> Option<Event> {
+        if self.settings.previews.is_some()
+            && let Some(snapshot) = unseen.take()
+        {
+            let due = self.next_preview.unwrap_or_else(Instant::now);
+            match events.recv_deadline(due) {
+                Ok(event) => return Some(event),
+                Err(RecvTimeoutError::Timeout) => self.preview(&snapshot),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+        events.recv().ok()
+    }
+
+    /// Reconstructs from the rows so far; what cannot be yet is left to the end to say.
+    fn preview(&mut self, snapshot: &Snapshot) {
+        let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return };
         let known = self.settings.microscope.known();
         let start = Instant::now();
         let rows = (0..spectra.scan().rows).take_while(|&row| spectra.has_row(row)).count();
-        if rows == 0 || previews.is_full() || self.next_preview.is_some_and(|next| start < next) {
-            return None;
+        if rows == 0 || previews.is_full() {
+            return;
         }
         if let Ok(mut field) = self.measure(snapshot, Over::Positions, &known) {
             // a pixel that joined later has no spectra yet: the end has all
@@ -213,24 +232,36 @@ impl<D: SsbDevice> LiveSsb<D> {
         }
         let took = start.elapsed();
         self.next_preview = Some(Instant::now() + PREVIEW_EVERY.max(took * PREVIEW_REST));
-        events.try_recv().ok()
     }
 
-    /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it.
-    fn settle(&mut self, snapshot: &Snapshot) -> Result<(), SsbError> {
-        match self.measure(snapshot, Over::Frames, &self.settings.microscope.known()) {
-            Ok(field) => {
-                self.start(snapshot, candidates(&field, &self.settings.pixel_mask, MARGIN))?;
-                if let Some(previews) = &self.settings.previews {
-                    // nobody who looks is no reason to wait
-                    let _ = previews.try_send(Preview { bright_field: field, reconstruction: None, rows: 0 });
-                }
-                Ok(())
+    /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it; the rows
+    /// that spectra of other pixels have are transformed again.
+    fn settle(&mut self, snapshot: &Snapshot, basis: Basis) -> Result<(), SsbError> {
+        let field = match self.measure(snapshot, Over::Frames, &self.settings.microscope.known()) {
+            Ok(field) => field,
+            // Too dark to tell yet: the end will. What was measured early must not decide then.
+            Err(SsbError::NoDisk { .. } | SsbError::TooFewPixels { .. }) => {
+                self.spectra.take_if(|_| basis == Basis::Settled);
+                return Ok(());
             }
-            // Too dark to tell yet: the end will.
-            Err(SsbError::NoDisk { .. } | SsbError::TooFewPixels { .. }) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        let pixels = candidates(&field, &self.settings.pixel_mask, MARGIN);
+        if self.spectra.as_ref().is_some_and(|spectra| spectra.pixels() == pixels) {
+            return Ok(());
         }
+        let has_row = |row: &usize| self.spectra.as_ref().is_some_and(|spectra| spectra.has_row(*row));
+        let rows: Vec<usize> = (0..snapshot.scan().rows).filter(has_row).collect();
+        match self.start(snapshot, pixels) {
+            // a few frames may be mistaken about the size of the disk
+            Err(SsbError::SpectraTooLarge { .. }) if basis != Basis::Settled => return Ok(()),
+            started => started?,
+        }
+        if let Some(previews) = self.settings.previews.as_ref().filter(|_| rows.is_empty()) {
+            // nobody who looks is no reason to wait
+            let _ = previews.try_send(Preview { bright_field: field, reconstruction: None, rows: 0 });
+        }
+        self.add_many_rows(snapshot, &rows)
     }
 
     fn measure(&self, snapshot: &Snapshot, over: Over, known: &Known) -> Result<BrightField, SsbError> {
@@ -336,9 +367,14 @@ impl<D: SsbDevice> LiveSsb<D> {
     /// Transforms every row there is, of the pixels of this bright field.
     fn start_over(&mut self, snapshot: &Snapshot, field: &BrightField) -> Result<(), SsbError> {
         self.start(snapshot, field.pixels.clone())?;
+        let rows: Vec<usize> = (0..snapshot.scan().rows).collect();
+        self.add_many_rows(snapshot, &rows)
+    }
+
+    /// Fetches and transforms rows, some at a time.
+    fn add_many_rows(&mut self, snapshot: &Snapshot, rows: &[usize]) -> Result<(), SsbError> {
         let row = snapshot.row(0);
         let at_once = (FRAMES_AT_ONCE / (row.end - row.start).max(1)).max(1) as usize;
-        let rows: Vec<usize> = (0..snapshot.scan().rows).collect();
         rows.chunks(at_once).try_for_each(|rows| self.add_rows(snapshot, rows))
     }
 }

@@ -124,25 +124,40 @@ def killed(args, folder):
     print(f"| `kill -9` at {rounds} random moments | every durable frame there; 0 of {compared} frames differ |")
 
 
+def first_picture(args, folder, rate):
+    """How soon the first frames are to be seen, and how smoothly the rest follows, at a rate in frames/s."""
+    pair = Pair(args, folder / f"first-{rate}", rate=rate)
+    first = picture = changed = None
+    kept, longest = 0, 0.0
+    while picture is None or time.time() < first + 2:
+        series, now = pair.status()["series"], time.time()
+        if series and first is None and series["frames"]["received"]:
+            first = now
+        if first and picture is None and pair.ask("/api/v1/series/current/images/frame_sum")[0] == 200:
+            picture = changed = time.time()
+        if series and series["frames"]["kept"] == series["frames"]["expected"]:
+            break
+        if picture and series["frames"]["kept"] != kept:
+            kept, longest, changed = series["frames"]["kept"], max(longest, now - changed), now
+        time.sleep(0.002)
+    pair.end()
+    print(f"| first picture after the first frame, at {rate:,} frames/s | {(picture - first) * 1e3:.0f} ms |")
+    print(f"| longest from one picture to the next with more frames, at {rate:,} frames/s | {longest * 1e3:.0f} ms |")
+
+
 def latencies(args, folder):
     """What a person waits for."""
     pair = Pair(args, folder / "waits", rate=20000)
-    first = picture = last = None
+    last = None
     while True:
         status, now = pair.status(), time.time()
         series = status["series"]
-        if not series:
-            continue
-        frames = series["frames"]
-        if first is None and frames["received"]:
-            first = now
-        if first and picture is None and pair.ask("/api/v1/series/current/images/frame_sum")[0] == 200:
-            picture = time.time()
-        if last is None and frames["received"] == frames["expected"]:
+        if series and last is None and series["frames"]["received"] == series["frames"]["expected"]:
             last = now
         if last and series["phase"] and series["phase"]["badge"] == "final":
             final = now
             break
+        time.sleep(0.002)
     pair.wait()
     def many(number, path, body=lambda at: None):
         took = []
@@ -155,7 +170,6 @@ def latencies(args, folder):
     rings = many(100, lambda at: f"/api/v1/series/current/images/bf?inner=0&outer={0.5 + at % 40 / 100}")
     phases = many(20, lambda at: "/api/v1/series/current/reconstruct", lambda at: json.dumps({"c10_nm": -5.0 - at}))
     shape = "x".join(map(str, series["scan_shape"]))
-    print(f"| {shape}: first picture after the first frame | {(picture - first) * 1e3:.0f} ms |")
     print(f"| {shape}: last frame to the final phase | {(final - last) * 1e3:.0f} ms |")
     print(f"| {shape}: a ring moved to the new image, p50 and p95 | {rings[49]:.0f} and {rings[94]:.0f} ms |")
     print(f"| {shape}: a slider moved to the new phase, p50 | {phases[9]:.0f} ms |")
@@ -173,6 +187,8 @@ def main():
         print("| checked | outcome |\n|---|---|")
         same_as_files(args, folder)
         killed(args, folder)
+        for rate in [100, 1000, 20000]:
+            first_picture(args, folder, rate)
         latencies(args, folder)
 
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::unbounded;
-use encoder::EncodeStage;
+use crossbeam_channel::{Receiver, bounded, unbounded};
+use encoder::{EncodeStage, Encoded, Showing};
 use kernels::Cpu;
 use kernels::types::{
     Aberration, Aberrations, BatchShape, CountBuffer, CountType, Degrees, DetectorShape, FrameBatch, Gap,
@@ -53,8 +54,26 @@ fn frames(scan: ScanShape, centre: impl Fn(usize) -> [f64; 2]) -> Vec<Vec<u16>> 
         .collect()
 }
 
+/// Whether the frames come so slowly that blocks are shown before they are whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Pace {
+    AtOnce,
+    Slowly,
+}
+
 /// Runs the stages one after the other; frames that `lost` names do not come.
 fn live(
+    scan: ScanShape,
+    frames: &[Vec<u16>],
+    lost: impl Fn(usize) -> bool,
+    batch: usize,
+    most_bytes: u64,
+) -> Result<Option<LiveResult>, SsbError> {
+    live_at(Pace::AtOnce, scan, frames, lost, batch, most_bytes)
+}
+
+fn live_at(
+    pace: Pace,
     scan: ScanShape,
     frames: &[Vec<u16>],
     lost: impl Fn(usize) -> bool,
@@ -78,8 +97,7 @@ fn live(
         first += count;
     }
     drop(items);
-    let (blocks, blocks_in) = unbounded();
-    EncodeStage::new(Cpu).with_positions(scan.positions() as u64).run(items_in, blocks).unwrap();
+    let blocks_in = encoded(pace, scan, items_in);
     let resident = Resident::new(scan, DETECTOR, CountType::U16, Budget::UNLIMITED).unwrap();
     let (events, events_in) = unbounded();
     AppendStage::new(Arc::new(resident)).run(blocks_in, events).unwrap();
@@ -94,6 +112,41 @@ fn live(
     };
     LiveSsb::new(Cpu, settings).run(events_in, results)?;
     Ok(results_in.try_recv().ok())
+}
+
+/// What the encode stage makes of it.
+fn encoded(pace: Pace, scan: ScanShape, items: Receiver<Item<FrameBatch<Cpu>>>) -> Receiver<Item<Encoded>> {
+    let stage = EncodeStage::new(Cpu).with_positions(scan.positions() as u64);
+    let (blocks, blocks_in) = unbounded();
+    if pace == Pace::AtOnce {
+        stage.run(items, blocks).unwrap();
+        return blocks_in;
+    }
+    let stage = stage.showing(Showing { first: Duration::ZERO, every: Duration::ZERO });
+    let (slow, slow_in) = bounded(0);
+    let (looked_at, looked_at_in) = unbounded();
+    std::thread::scope(|scope| {
+        scope.spawn(move || stage.run(slow_in, blocks).unwrap());
+        for item in items {
+            let end = match &item {
+                Item::Data(batch) => Some(batch.first + batch.shape.frames as u64),
+                Item::Gap(_) => None,
+            };
+            slow.send(item).unwrap();
+            // the next frames come when these are to be seen
+            let mut seen = end.map_or(u64::MAX, |_| 0);
+            while seen < end.unwrap_or(0) {
+                let sent = blocks_in.recv().unwrap();
+                if let Item::Data(Encoded::Whole(block) | Encoded::SoFar(block)) = &sent {
+                    seen = block.first() + block.positions() as u64;
+                }
+                looked_at.send(sent).unwrap();
+            }
+        }
+        drop(slow);
+        blocks_in.iter().for_each(|sent| looked_at.send(sent).unwrap());
+    });
+    looked_at_in
 }
 
 /// The same from the counts, without encoder, resident or early start.
@@ -163,6 +216,21 @@ fn a_beam_that_moves_after_the_first_rows_is_followed() {
     let frames = frames(scan, |frame| if frame < 1024 { [13.0, 14.0] } else { [17.5, 18.0] });
     let result = live(scan, &frames, |_| false, 100, u64::MAX).unwrap().unwrap();
     equals(&result, &direct(scan, &frames, |_| false));
+}
+
+#[test]
+fn the_phase_does_not_depend_on_what_was_shown_meanwhile_to_the_last_bit() {
+    let scan = ScanShape { rows: 45, cols: 50 };
+    let lost = |at: usize| (700..760).contains(&at) || at == 3;
+    for moves in [false, true] {
+        let centre = |frame| if moves && frame < 300 { [13.0, 14.0] } else { [15.3, 16.1] };
+        let frames = frames(scan, centre);
+        let expected = live(scan, &frames, lost, 600, u64::MAX).unwrap().unwrap();
+        let shown = live_at(Pace::Slowly, scan, &frames, lost, 90, u64::MAX).unwrap().unwrap();
+        assert!(shown.bright_field == expected.bright_field);
+        let (shown, expected) = (&shown.reconstruction, &expected.reconstruction);
+        assert!(shown.spectrum == expected.spectrum && shown.phase == expected.phase, "moves: {moves}");
+    }
 }
 
 #[test]

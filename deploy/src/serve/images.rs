@@ -151,7 +151,8 @@ pub(super) fn image(series: &Series, quantity: Quantity, asked: &Asked) -> anyho
                 }
             }
             let mask = ring.mask(snapshot.detector(), centre, field.radius, &bad);
-            over_scan(Values::U64(over.mask_sum(&mask, Missing::Report)?.value))?
+            let sums = over.mask_sum_from(&series.ring_images(), &mask, Missing::Report)?;
+            over_scan(Values::U64(sums.value))?
         }
         Quantity::ComRow => over_scan(Values::F64(over.com(Some(&bad), Missing::Report)?.value.row))?,
         Quantity::ComCol => over_scan(Values::F64(over.com(Some(&bad), Missing::Report)?.value.col))?,

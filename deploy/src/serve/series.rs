@@ -11,7 +11,7 @@ use ingest::stream::series::{OwnedKey, SeriesCounts};
 use ingest::stream::source::Announced;
 use kernels::Cpu;
 use kernels::types::ScanGeometry;
-use resident::Snapshot;
+use resident::{MaskImages, Snapshot};
 use ssb::{BrightField, LiveResult, Preview};
 
 use super::asked::Asked;
@@ -90,6 +90,8 @@ struct Inner {
     asked: Asked,
     /// The resident and what belongs to it; gone once the next series begins.
     running: Option<Running>,
+    /// The last images of rings, to make the next from.
+    ring_images: Arc<MaskImages>,
     phase: Phase,
     choices: Option<Choices>,
     /// Counts up with every choice.
@@ -160,6 +162,7 @@ impl Series {
                 state: SeriesState::Receiving,
                 asked,
                 running: None,
+                ring_images: Arc::default(),
                 phase: Phase::default(),
                 choices: None,
                 revision: 0,
@@ -236,6 +239,7 @@ impl Series {
     pub(super) fn release(&self) {
         let mut inner = self.inner();
         (inner.running, inner.finished) = (None, None);
+        inner.ring_images = Arc::default();
         inner.phase.release();
     }
 
@@ -325,6 +329,11 @@ impl Series {
     /// Where its results belong; they have the name of the series.
     pub(super) fn belongs(&self) -> Option<PathBuf> {
         self.inner().ended.as_ref()?.belongs.clone()
+    }
+
+    /// The last images of rings, for its snapshots alone.
+    pub(super) fn ring_images(&self) -> Arc<MaskImages> {
+        self.inner().ring_images.clone()
     }
 
     /// Where its results are.

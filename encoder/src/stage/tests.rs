@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use kernels::Cpu;
 use kernels::decode_counts::DecodeCounts;
@@ -46,7 +48,8 @@ fn run(
     let (mut sent, mut gaps) = (Vec::new(), Vec::new());
     for item in blocks_in {
         match item {
-            Item::Data(block) => sent.push(block),
+            Item::Data(Encoded::Whole(block)) => sent.push(block),
+            Item::Data(Encoded::SoFar(block)) => panic!("shown unasked: {}", block.first()),
             Item::Gap(gap) => gaps.push(gap),
         }
     }
@@ -70,6 +73,56 @@ fn blocks_do_not_depend_on_batch_size_or_threads() {
             let (blocks, ..) = pool.install(|| run(EncodeStage::new(Cpu), in_batches(frames, size)));
             assert!(blocks == expected, "batches of {size}, {threads} threads");
         }
+    }
+}
+
+#[test]
+fn what_is_shown_has_the_frames_so_far_and_leaves_no_trace_in_whole_blocks() {
+    let frames = 2 * INTERVAL as u64 + 77;
+    let (expected, ..) = run(EncodeStage::new(Cpu), in_batches(frames, frames));
+    for seed in 0..3 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let stage = EncodeStage::new(Cpu).showing(Showing { first: Duration::ZERO, every: Duration::ZERO });
+        let counters = stage.counters();
+        let (batches, batches_in) = crossbeam_channel::unbounded();
+        let (blocks, blocks_in) = crossbeam_channel::unbounded();
+        let running = std::thread::spawn(move || stage.run(batches_in, blocks));
+        let (mut at, mut whole, mut shown) = (0, Vec::new(), 0);
+        while at < frames {
+            let size = random.random_range(1..300).min(frames - at);
+            batches.send(batch(at, size)).unwrap();
+            at += size;
+            // somebody looks, now and then, until everything that came is to be seen
+            let mut seen = if random.random_bool(0.5) { 0 } else { at };
+            while seen < at {
+                let block = match blocks_in.recv().unwrap() {
+                    Item::Data(Encoded::Whole(block)) => {
+                        whole.push(block.clone());
+                        block
+                    }
+                    Item::Data(Encoded::SoFar(block)) => {
+                        let alone =
+                            run(EncodeStage::new(Cpu), [batch(block.first(), block.positions() as u64)]);
+                        assert!(alone.0 == std::slice::from_ref(&block));
+                        shown += 1;
+                        block
+                    }
+                    Item::Gap(gap) => panic!("{gap:?}"),
+                };
+                seen = block.first() + block.positions() as u64;
+            }
+        }
+        drop(batches);
+        running.join().unwrap().unwrap();
+        let rest: Vec<Encoded> = blocks_in
+            .iter()
+            .filter_map(|item| if let Item::Data(sent) = item { Some(sent) } else { None })
+            .collect();
+        let sent = shown + rest.iter().filter(|sent| matches!(sent, Encoded::SoFar(_))).count();
+        whole.extend(rest.into_iter().filter_map(Encoded::whole));
+        assert!(whole == expected && shown > 0, "seed {seed}");
+        assert_eq!(counters.shown.load(Relaxed), sent as u64);
+        assert_eq!((counters.blocks.load(Relaxed), counters.frames.load(Relaxed)), (3, frames));
     }
 }
 
@@ -159,8 +212,8 @@ fn a_scan_of_known_length_ends_its_last_block_there() {
         .iter()
         .take(2)
         .map(|item| match item {
-            Item::Data(block) => block.first(),
-            Item::Gap(gap) => panic!("{gap:?}"),
+            Item::Data(Encoded::Whole(block)) => block.first(),
+            other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(firsts, [0, 1024]);

@@ -20,7 +20,7 @@ use crate::counters::{Counter, Histogram};
 const TICK: Duration = Duration::from_millis(50);
 /// From one attempt to connect to the next.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
-/// How long a message may wait in a slab for company while more bytes come.
+/// How long a message may wait in a slab for company.
 const MOST_WAIT: Duration = Duration::from_millis(2);
 
 /// What the thread has done; read at any time.
@@ -169,9 +169,19 @@ impl ReceiveStage {
         let mut spare = None;
         let Some(mut slab) = self.fresh(&mut spare) else { return Ok(()) };
         let mut waiting_since = None;
+        let mut patience = TICK;
         let ended = loop {
             if self.stop.load(Relaxed) {
                 break Ok(());
+            }
+            // where slabs run short, those on the way are filled first: memory is for bytes, not for haste
+            let is_short = self.spent.len() * 2 < self.settings.slabs;
+            let wanted = if slab.num_messages() > 0 && !is_short { MOST_WAIT } else { TICK };
+            if wanted != patience {
+                if let Err(error) = reader.stream().set_read_timeout(Some(wanted)) {
+                    break Err(error.into());
+                }
+                patience = wanted;
             }
             let before = slab.num_messages();
             let filled = match reader.fill(&mut slab) {
@@ -184,8 +194,6 @@ impl ReceiveStage {
             }
             if slab.num_messages() > 0 {
                 let since = *waiting_since.get_or_insert_with(Instant::now);
-                // where slabs run short, those on the way are filled first: memory is for bytes, not for haste
-                let is_short = self.spent.len() * 2 < self.settings.slabs;
                 let is_due = filled == Filled::Nothing || (since.elapsed() >= MOST_WAIT && !is_short);
                 if is_due || reader.wants_slab(&slab) {
                     let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };

@@ -178,8 +178,17 @@ impl EncodeCounts for Cpu {
         interval: &mut CpuInterval,
         positions: usize,
     ) -> Result<EncodedInterval, EncodeCountsError> {
-        let coverage = interval.coverage.resized(positions);
+        let encoded = self.encode_so_far(interval, positions);
         interval.coverage = Coverage::none(INTERVAL);
+        encoded
+    }
+
+    fn encode_so_far(
+        &self,
+        interval: &CpuInterval,
+        positions: usize,
+    ) -> Result<EncodedInterval, EncodeCountsError> {
+        let coverage = interval.coverage.resized(positions);
         match &interval.frames {
             Frames::U8(typed) => encode(typed, interval.detector, coverage),
             Frames::U16(typed) => encode(typed, interval.detector, coverage),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::mask_images::MaskImages;
 use super::moments::{CentreOfMass, ratio};
 use super::patterns::PatternSums;
 use crate::coverage::{Answer, Coverage, Missing, PositionSet};
@@ -46,6 +47,24 @@ impl OverScan<'_> {
         let coverage = missing.allow(self.coverage())?;
         let sums = self.0.mask_sum(mask, self.frames(), Missing::Report)?;
         Ok(self.gathered(sums.value, coverage))
+    }
+
+    /// As [`Self::mask_sum`], from the last of `images`, which must be of this acquisition, where that reads less.
+    ///
+    /// # Errors
+    /// As [`Self::mask_sum`].
+    pub fn mask_sum_from(
+        &self,
+        images: &MaskImages,
+        mask: &[bool],
+        missing: Missing,
+    ) -> Result<Answer<Vec<u64>>, ResidentError> {
+        let coverage = missing.allow(self.coverage())?;
+        let mut sums = images.mask_sum(self.0, mask, Missing::Report)?.value;
+        let frames = self.frames();
+        sums.truncate(frames.end as usize);
+        sums.drain(..(frames.start as usize).min(sums.len()));
+        Ok(self.gathered(sums, coverage))
     }
 
     /// Sum of all counts of every position; 0 where it is missing.

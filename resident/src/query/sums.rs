@@ -13,7 +13,7 @@ use crate::plan::{Plan, Weight};
 use crate::snapshot::Snapshot;
 
 /// What a weighted sum adds up in. Integers are modulo 2^64 or 2^128, which is exact where the result fits.
-trait Sum<W>: Copy + Default + Send {
+pub(super) trait Sum<W>: Copy + Default + Send {
     /// Adds `weight` times `counts`.
     fn add(&mut self, weight: W, counts: u64);
 }
@@ -142,7 +142,7 @@ impl Snapshot {
 }
 
 /// Carries out a plan over one block; `pixels` are those of the plan.
-fn add_part<W: Weight, S: Sum<W>>(
+pub(super) fn add_part<W: Weight, S: Sum<W>>(
     count_type: CountType,
     plan: &Plan<W>,
     pixels: &[u32],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::unbounded;
-use encoder::{Block, EncodeStage};
+use encoder::{Block, EncodeStage, Encoded};
 use kernels::Cpu;
 use kernels::types::{
     BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch, Gap, GapReason, Item, ScanShape,
@@ -93,8 +93,18 @@ impl Dense {
         items
     }
 
-    /// What the encode stage makes of it.
+    /// What the encode stage makes of it; all blocks are whole.
     pub(crate) fn encode(&self, batch: usize) -> Vec<Item<Block>> {
+        let whole = |item| match item {
+            Item::Data(Encoded::Whole(block)) => Item::Data(block),
+            Item::Data(Encoded::SoFar(block)) => panic!("shown unasked: {}", block.first()),
+            Item::Gap(gap) => Item::Gap(gap),
+        };
+        self.encoded(batch).into_iter().map(whole).collect()
+    }
+
+    /// The same as the stage sends it.
+    pub(crate) fn encoded(&self, batch: usize) -> Vec<Item<Encoded>> {
         let (to_stage, batches) = unbounded();
         let (blocks, encoded) = unbounded();
         for item in self.batches(batch) {
@@ -104,6 +114,24 @@ impl Dense {
         let stage = EncodeStage::new(Cpu).with_positions(self.scan.positions() as u64);
         stage.run(batches, blocks).unwrap();
         encoded.iter().collect()
+    }
+
+    /// The block that starts at `first`, of the frames before `end` alone; nothing where there are none.
+    pub(crate) fn block_so_far(&self, first: u64, end: u64) -> Option<Block> {
+        let (to_stage, batches) = unbounded();
+        let (blocks, encoded) = unbounded();
+        for item in self.batches(1) {
+            match item {
+                Item::Data(batch) if (first..end).contains(&batch.first) => {
+                    to_stage.send(Item::Data(batch)).unwrap();
+                }
+                _ => {}
+            }
+        }
+        drop(to_stage);
+        EncodeStage::new(Cpu).run(batches, blocks).unwrap();
+        let whole = |item| if let Item::Data(Encoded::Whole(block)) = item { Some(block) } else { None };
+        encoded.iter().filter_map(whole).next()
     }
 
     pub(crate) fn empty_resident(&self, budget: Budget) -> Arc<Resident> {

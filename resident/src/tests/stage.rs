@@ -6,7 +6,7 @@ use crossbeam_channel::unbounded;
 use kernels::types::{CountType, DetectorShape, ScanShape};
 
 use super::dense::Dense;
-use crate::{AppendStage, Budget, Event, Missing, ResidentError, Signal};
+use crate::{AppendStage, Basis, Budget, Event, Missing, ResidentError, Signal};
 
 const SCAN: ScanShape = ScanShape { rows: 30, cols: 70 }; // 2100 positions: 1024, 1024, 52
 const DETECTOR: DetectorShape = DetectorShape { rows: 9, cols: 10 };
@@ -15,7 +15,7 @@ const DETECTOR: DetectorShape = DetectorShape { rows: 9, cols: 10 };
 fn events(dense: &Dense, items: usize, budget: Budget) -> (Vec<Event>, Result<(), ResidentError>) {
     let (to_stage, blocks) = unbounded();
     let (events, received) = unbounded();
-    for item in dense.encode(512).into_iter().take(items) {
+    for item in dense.encoded(512).into_iter().take(items) {
         to_stage.send(item).unwrap();
     }
     drop(to_stage);
@@ -27,7 +27,7 @@ fn events(dense: &Dense, items: usize, budget: Budget) -> (Vec<Event>, Result<()
 /// Checks the order; the missing positions that completion names.
 fn check_order(events: &[Event]) -> u64 {
     let signals: Vec<Signal> = events.iter().map(|event| event.signal).collect();
-    assert_eq!(signals.first(), Some(&Signal::Geometry));
+    assert_eq!(signals.first(), Some(&Signal::Geometry(Basis::Settled)));
     let rows: Vec<usize> = signals
         .iter()
         .filter_map(|signal| if let Signal::RowComplete(row) = signal { Some(row.row) } else { None })
@@ -91,7 +91,7 @@ fn a_budget_that_is_spent_ends_the_stage_without_completion() {
 fn the_stage_stops_in_good_order_when_nobody_listens() {
     let dense = Dense::new(SCAN, DETECTOR, CountType::U16, &[], 1);
     let (to_stage, blocks) = unbounded();
-    for item in dense.encode(512) {
+    for item in dense.encoded(512) {
         to_stage.send(item).unwrap();
     }
     let (events, received) = unbounded();
