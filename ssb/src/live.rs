@@ -196,42 +196,49 @@ impl<D: SsbDevice> LiveSsb<D> {
         Ok(None)
     }
 
-    /// Waits for the next event; shows the rows so far, of which `unseen` has some that were not shown, when that is due and
-    /// nothing else is to be done.
+    /// Waits for the next event. Meanwhile, when it is due, shows the rows so far, of which `unseen` has some that were not
+    /// shown, and again when the microscope becomes better known.
     fn next_event(&mut self, events: &Receiver<Event>, unseen: &mut Option<Snapshot>) -> Option<Event> {
-        if self.settings.previews.is_some()
-            && let Some(snapshot) = unseen.take()
-        {
-            let due = self.next_preview.unwrap_or_else(Instant::now);
+        let Some(snapshot) = unseen.take().filter(|_| self.settings.previews.is_some()) else {
+            return events.recv().ok();
+        };
+        let mut shown_with = None;
+        let mut due = self.next_preview.unwrap_or_else(Instant::now);
+        loop {
             match events.recv_deadline(due) {
                 Ok(event) => return Some(event),
-                Err(RecvTimeoutError::Timeout) => self.preview(&snapshot),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
+            let known = self.settings.microscope.known();
+            if shown_with.as_ref() != Some(&known) && self.preview(&snapshot, &known) {
+                shown_with = Some(known);
+            }
+            due = self.next_preview.unwrap_or(due).max(Instant::now() + PREVIEW_EVERY);
         }
-        events.recv().ok()
     }
 
-    /// Reconstructs from the rows so far; what cannot be yet is left to the end to say.
-    fn preview(&mut self, snapshot: &Snapshot) {
-        let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return };
-        let known = self.settings.microscope.known();
+    /// Reconstructs from the rows so far; what cannot be yet is left to the end to say. False where nobody was ready to see
+    /// it.
+    fn preview(&mut self, snapshot: &Snapshot, known: &Known) -> bool {
+        let (Some(previews), Some(spectra)) = (&self.settings.previews, &self.spectra) else { return true };
         let start = Instant::now();
         let rows = (0..spectra.scan().rows).take_while(|&row| spectra.has_row(row)).count();
         if rows == 0 || previews.is_full() {
-            return;
+            return rows == 0;
         }
-        if let Ok(mut field) = self.measure(snapshot, Over::Positions, &known) {
+        if let Ok(mut field) = self.measure(snapshot, Over::Positions, known) {
             // a pixel that joined later has no spectra yet: the end has all
             field.pixels.retain(|pixel| spectra.pixels().binary_search(pixel).is_ok());
             let options = Options { moments: Moments::Skip, ..self.settings.options };
-            let made = known.optics.map(|optics| reconstruct(spectra, &field, &optics, &options));
+            let made = known.optics.as_ref().map(|optics| reconstruct(spectra, &field, optics, &options));
             if let Ok(made) = made.transpose() {
                 let _ = previews.try_send(Preview { bright_field: field, reconstruction: made, rows });
             }
         }
         let took = start.elapsed();
         self.next_preview = Some(Instant::now() + PREVIEW_EVERY.max(took * PREVIEW_REST));
+        true
     }
 
     /// Measures the bright field on the frames so far and starts spectra of every pixel that may belong to it; the rows

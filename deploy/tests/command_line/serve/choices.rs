@@ -77,7 +77,7 @@ fn optics_that_come_during_the_scan_give_the_phase_of_those_that_were_there_befo
     detector.socket.send(&detector.facts.start(Version::V2));
     detector.send(Version::V2, 0..2500, |_| true);
     let status = daemon.wait_for("rings without optics", |status| {
-        status["series"]["frames"]["kept"] == 2048 && !status["series"]["bright_field"].is_null()
+        status["series"]["frames"]["kept"] == 2500 && !status["series"]["bright_field"].is_null()
     });
     let series = &status["series"];
     assert_eq!(
@@ -87,7 +87,7 @@ fn optics_that_come_during_the_scan_give_the_phase_of_those_that_were_there_befo
     assert_eq!((&series["phase"], &series["bright_field"]["sampling_mrad"]), (&Value::Null, &Value::Null));
     let (header, bf) = daemon.raw("bf");
     assert_eq!((&header["pixel_unit"], &header["pixel_size"]), (&json!("px"), &Value::Null));
-    assert!(bf[..2048].iter().all(|value| *value > 0.0));
+    assert!(bf[..2500].iter().all(|value| *value > 0.0));
     daemon.raw("adf");
     daemon.raw("mean_pattern");
     let (code, why) = daemon.refused("/api/v1/series/current/optics", &json!({ "voltage_kv": 3 }));
