@@ -110,7 +110,7 @@ fn images_are_sent_whenever_they_are_newer_and_who_does_not_read_holds_up_nothin
     detector.send(Version::V2, 0..2500, |_| true);
     let mut newest = Newest::new();
     let is_half = |newest: &Newest, id: &str| {
-        newest.get(id).is_some_and(|(header, _)| header["missing"] == json!([[2048, 4096]]))
+        newest.get(id).is_some_and(|(header, _)| header["missing"] == json!([[2500, 4096]]))
     };
     reads.until(&mut newest, |newest| ["b", "narrow", "p"].iter().all(|id| is_half(newest, id)));
     let (header, bf) = newest["b"].clone();
@@ -118,7 +118,7 @@ fn images_are_sent_whenever_they_are_newer_and_who_does_not_read_holds_up_nothin
         (&header["name"], &header["series"], &header["format"]),
         (&json!("bf"), &json!(1), &json!("raw"))
     );
-    let less = |left: &[f32], right: &[f32]| left[..2048].iter().zip(right).all(|(left, right)| left < right);
+    let less = |left: &[f32], right: &[f32]| left[..2500].iter().zip(right).all(|(left, right)| left < right);
     assert!(less(&newest["narrow"].1, &bf));
     assert_eq!(newest["p"].0["unit"], "rad");
     // what is chosen anew is sent anew, though no frame came
