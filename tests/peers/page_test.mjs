@@ -419,6 +419,12 @@ test('of the microscope what is new is asked for, and nonsense is refused by nam
   for (const text of ['30 mrad', '1 2', 'x', '1,,2']) assert.throws(() => optics.opticsBody({ semi_angle_mrad: text }), /semi-convergence angle: got/, text);
 });
 
+test('a scan shape is rows by columns', () => {
+  for (const text of ['64x48', ' 64 × 48 ', '64, 48']) assert.deepEqual(optics.shapeBody(text), { scan_shape: [64, 48] });
+  assert.equal(optics.shapeBody(' '), null);
+  for (const text of ['64', '0x3', '-1x3', 'axb', '1.5x2']) assert.throws(() => optics.shapeBody(text), /scan shape: got/, text);
+});
+
 test('an image is subscribed to with its series and its ring', () => {
   const text = connection.subscription('bf', 3, 'bf', new URLSearchParams({ inner: '0', outer: '0.9' }));
   assert.deepEqual(JSON.parse(text), { subscribe: { id: 'bf', series: 3, name: 'bf', inner: 0, outer: 0.9 } });

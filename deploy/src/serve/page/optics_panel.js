@@ -11,6 +11,14 @@ export const OPTICS = [
   { key: 'rotation_deg', label: 'rotation, detector to scan', unit: 'deg' },
 ];
 
+/** The shape of a scan as the API takes it; null where nothing is said. Throws what is wrong. */
+export function shapeBody(text) {
+  if (text.trim() === '') return null;
+  const [, rows, cols] = /^\s*(\d+)\s*[x×*,]\s*(\d+)\s*$/.exec(text) ?? [];
+  if (!(rows > 0 && cols > 0)) throw new Error(`scan shape: got "${text.trim()}", expected rows x cols, such as 64x64`);
+  return { scan_shape: [Number(rows), Number(cols)] };
+}
+
 /** What the texts of the fields ask for: {key: number or [row, col]}; only what is new against `known`. Throws what is wrong. */
 export function opticsBody(texts, known = {}) {
   const body = {};
@@ -44,6 +52,8 @@ export class OpticsPanel {
       root.append(element('label', { htmlFor: input.id }, label), input, element('span', { className: 'muted' }, unit));
       this.#fields.set(key, input);
     }
+    const shape = element('input', { id: 'optics-scan_shape', autocomplete: 'off' });
+    root.append(element('label', { htmlFor: shape.id }, 'scan shape, rows x cols'), shape, element('span', { className: 'muted' }, 'positions'));
     byId('optics-form').addEventListener('submit', (event) => {
       event.preventDefault();
       this.#apply();
@@ -57,6 +67,8 @@ export class OpticsPanel {
   open() {
     const series = this.shown();
     for (const [key, input] of this.#fields) input.value = opticsText(series?.optics?.[key]);
+    byId('optics-scan_shape').value = '';
+    byId('optics-scan_shape').placeholder = series?.calibration?.hints?.scan_shape?.join('x') ?? series?.scan_shape?.join('x') ?? '';
     setText(byId('optics-note'), noteFor(series));
     setText(byId('optics-error'), '');
     byId('optics').showModal();
@@ -67,10 +79,13 @@ export class OpticsPanel {
     try {
       const texts = Object.fromEntries([...this.#fields].map(([key, input]) => [key, input.value]));
       const body = opticsBody(texts, series?.optics ?? {});
+      const shape = shapeBody(byId('optics-scan_shape').value);
       byId('optics-apply').disabled = true;
       setText(byId('optics-error'), '');
       if (series) await putJson(`/api/v1/series/${series.number}/optics`, body);
       if (byId('optics-next').checked || !series) await putJson('/api/v1/optics', body);
+      if (series && shape) await putJson(`/api/v1/series/${series.number}/geometry`, shape);
+      if (shape && (byId('optics-next').checked || !series)) await putJson('/api/v1/geometry', shape);
       byId('optics').close();
       toast('the microscope is set');
     } catch (error) {
@@ -85,7 +100,7 @@ function noteFor(series) {
   if (!series) return 'for the next series';
   const hint = series.calibration?.hints?.scan_shape;
   const shape = series.calibration?.missing?.includes('scan_shape')
-    ? ` The scan shape is not known${hint ? `; it could be ${hint.join(' × ')}` : ''}: give it to the daemon for the next series.`
+    ? ` The scan shape is not known${hint ? `; it could be ${hint.join(' × ')}` : ''}.`
     : '';
   return `Series ${series.number}: ${series.calibration?.text ?? 'everything is known'}.${shape}`;
 }
