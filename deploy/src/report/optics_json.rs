@@ -109,7 +109,7 @@ fn entries(optics: &ResolvedOptics) -> Vec<Entry> {
             &optics.scan_shape,
             json!([shape.rows, shape.cols]),
         ),
-        Entry::new("scan_path", "", &optics.scan_path, json!(optics.scan_path.value)),
+        Entry::new("scan_path", "order", &optics.scan_path, json!(optics.scan_path.value)),
         Entry::new(
             "frames_per_position",
             "frames, summed",

@@ -214,7 +214,8 @@ fn a_shape_that_comes_during_the_scan_shows_in_the_next_image() {
     let (_dir, expected) = from_files();
     let dir = tempfile::tempdir().unwrap();
     let mut detector = Detector::new();
-    let optics: Vec<String> = flags(&["--semi", "--scan-step", "--rot", "--aberration"]);
+    let mut optics = flags(&["--semi", "--scan-step", "--rot", "--aberration"]);
+    optics.push(format!("--voltage-kv={}", voltage_kv()));
     let mut daemon =
         Daemon::start_with(&detector, dir.path(), &optics, &["--series", "1", "--scan-shape=32x128"]);
     detector.wait_for_reader();
