@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use serde::{Deserialize, Serialize};
+use ingest::stream::threshold::Threshold;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
 use crate::request::MOST_THREADS;
@@ -69,12 +71,35 @@ pub struct StreamConfig {
     pub address: Option<String>,
     /// `HOST:PORT` of the detector's SIMPLON interface.
     pub api: Option<String>,
-    /// Channel of stream v2 to read.
-    pub channel: Option<String>,
+    /// Which thresholds are acquired: `first`, `all`, a number or the name of a channel.
+    #[serde(deserialize_with = "threshold", serialize_with = "as_text")]
+    pub threshold: Option<Threshold>,
     /// Seconds of silence after which a series is over.
     pub silence_s: Option<f64>,
     /// Memory between the wire and the rest, MiB.
     pub ring_mib: Option<u32>,
+}
+
+/// A number, or a text.
+fn threshold<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Threshold>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected first, all, the number of a threshold or the name of a channel")]
+    enum Said {
+        Number(u8),
+        Text(String),
+    }
+    let text = match Said::deserialize(deserializer)? {
+        Said::Number(number) => number.to_string(),
+        Said::Text(text) => text,
+    };
+    text.parse().map(Some).map_err(Error::custom)
+}
+
+fn as_text<S: Serializer>(threshold: &Option<Threshold>, serializer: S) -> Result<S::Ok, S::Error> {
+    match threshold {
+        Some(threshold) => serializer.collect_str(threshold),
+        None => serializer.serialize_none(),
+    }
 }
 
 /// `[page]`

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use ingest::stream::threshold::Threshold;
 use kernels::types::{ABERRATIONS, Aberration, Degrees, Milliradians, Nanometres, ScanShape};
 
 use crate::optics::{OpticsRequest, OpticsValues};
@@ -21,6 +22,8 @@ pub fn prepare(out: &Path, quiet: bool, stop: StopFlag) -> anyhow::Result<(Truth
     let request = RunRequest {
         master: truth.master.clone(),
         series: None,
+        threshold: Threshold::First,
+        at_once: 1,
         out: out.join("result"),
         optics: OpticsRequest { flags: optics_of(&truth)?, optics_file: None, ..Default::default() },
         memory_budget_bytes: None,
@@ -122,6 +125,8 @@ mod tests {
         let request = RunRequest {
             master: truth.master.clone(),
             series: None,
+            threshold: Threshold::First,
+            at_once: 1,
             out: dir.path().join("result"),
             optics: OpticsRequest {
                 flags: optics_of(&truth).unwrap(),

@@ -57,6 +57,7 @@ pub use again::Finished;
 pub use chosen::{Choices, Chosen};
 use ledger::Ledger;
 pub use of_log::run_key as run_of_log;
+pub(crate) use of_series::folder_name;
 pub use of_series::{SeriesOptics, of_series, square};
 use prepare::Prepared;
 pub use subject::Subject;
@@ -77,13 +78,14 @@ pub struct Filled {
     pub elapsed: Duration,
 }
 
-/// A run from a master file, or from a log of the recorder, to the result folder. Returns the report as it was written.
+/// A run from a master file, or from a log of the recorder, to the result folder. Returns the report as it was written; one a
+/// channel where several of a log are asked for.
 ///
 /// # Errors
 /// The set cannot be opened, parameters are missing or impossible, the result folder cannot be written to, the memory
 /// does not suffice; [`Interrupted`] before the first frame was kept. Frames that cannot be used are no error: they are
 /// in the report.
-pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
+pub fn run(request: RunRequest) -> anyhow::Result<Vec<RunReport>> {
     start_threads(request.threads)?;
     let opening = Instant::now();
     if of_log::is_log(&request.master) {
@@ -93,7 +95,7 @@ pub fn run(request: RunRequest) -> anyhow::Result<RunReport> {
     let subject = Subject::of_files(&set, &request.master);
     let source = file_source(&set, &request.stop);
     let finished = run_source(Cpu, &request, (subject, optics, opening), source, Listener::default())?;
-    Ok(finished.report)
+    Ok(vec![finished.report])
 }
 
 /// The frames of a file set, as a source.

@@ -144,7 +144,7 @@ pub struct MissingFrames {
     pub first: u64,
     /// Number of missing frames.
     pub count: u64,
-    /// `not received`, `corrupt` or `unreadable`.
+    /// `not received`, `corrupt`, `unlike` or `unreadable`.
     pub kind: &'static str,
     /// What exactly was wrong.
     pub reason: String,
@@ -155,6 +155,7 @@ impl From<&Gap> for MissingFrames {
         let (kind, reason) = match &gap.reason {
             GapReason::NotReceived(why) => ("not received", why),
             GapReason::Corrupt(why) => ("corrupt", why),
+            GapReason::Unlike(why) => ("unlike", why),
             GapReason::Unreadable(why) => ("unreadable", why),
         };
         Self { first: gap.first, count: gap.count, kind, reason: reason.clone() }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::ensure;
+use ingest::stream::threshold::Threshold;
 
 use crate::optics::OpticsRequest;
 use crate::rings::Rings;
@@ -14,14 +15,18 @@ use crate::rings::Rings;
 pub struct RunRequest {
     /// The DECTRIS master file, or the folder of a recorder's log.
     pub master: PathBuf,
-    /// Which series of a log; the last where none is named.
-    pub series: Option<u64>,
+    /// Which series of a log, by its number or its unique name; the last where none is named.
+    pub series: Option<String>,
+    /// Which channels of a series of a log.
+    pub threshold: Threshold,
     /// The folder for images and `result.json`; made when it does not exist.
     pub out: PathBuf,
     /// What flags and the optics file say, not yet joined with what the files say.
     pub optics: OpticsRequest,
     /// Most bytes the encoded resident may take; none: chosen from the memory that is free.
     pub memory_budget_bytes: Option<u64>,
+    /// Runs that share the memory: this one and those beside it.
+    pub at_once: u64,
     /// Worker threads, at most [`MOST_THREADS`]; none: one a core.
     pub threads: Option<usize>,
     /// Also compute the mean phase and the phase-variance loss (one inverse transform a bright-field pixel).

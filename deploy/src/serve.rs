@@ -43,6 +43,7 @@ use anyhow::{Context, anyhow, ensure};
 use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
+use ingest::stream::threshold::Threshold;
 use kernels::types::ScanShape;
 
 use crate::optics::{
@@ -76,8 +77,8 @@ pub struct ServeRequest {
     pub optics: OpticsRequest,
     /// The virtual detectors.
     pub rings: Rings,
-    /// The channel of stream v2 to read, such as `threshold_1`; the first of each image where none is named.
-    pub channel: Option<String>,
+    /// Which channels of a series are acquired, each as an acquisition of its own.
+    pub threshold: Threshold,
     /// How long a series may be silent before it is over.
     pub silence: Duration,
     /// Bytes of the ring between the wire and the rest.
@@ -103,6 +104,9 @@ pub struct ExportRequest {
 
 /// Bytes of a slab of the ring.
 const SLAB_BYTES: usize = 1 << 20;
+/// The longest message is as long as the ring, within these bounds: a start with all that a detector says of a million
+/// pixels is 9 MB.
+const LONGEST_MESSAGE: std::ops::Range<u64> = 64 << 20..512 << 20;
 
 /// Runs the daemon until the stop flag is raised or enough series have come. `say` is given the lines that a person or a
 /// script waits for: where it listens, and what became of each series.
@@ -129,6 +133,7 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let settings = ReceiveSettings {
         slab_bytes: SLAB_BYTES,
         slabs: (request.ring_bytes / SLAB_BYTES).max(4),
+        most_message_bytes: (request.ring_bytes as u64).clamp(LONGEST_MESSAGE.start, LONGEST_MESSAGE.end),
         ..ReceiveSettings::new(&request.stream)
     };
     let (receive, received) = ReceiveStage::new(settings, counters.clone(), stop.clone());

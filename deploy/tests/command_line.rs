@@ -20,6 +20,8 @@ mod run;
 mod serve;
 #[path = "command_line/simulate.rs"]
 mod simulate;
+#[path = "command_line/thresholds.rs"]
+mod thresholds;
 
 use program::{code, sideband, simulated, stderr, stdout};
 

@@ -7,6 +7,7 @@ use deploy::optics::{OpticsRequest, OpticsValues, parse_aberration};
 use deploy::report::Status;
 use deploy::request::{RunRequest, StopFlag};
 use deploy::rings::Rings;
+use ingest::stream::threshold::Threshold;
 use kernels::types::{Degrees, Milliradians, Nanometres, Pixels, ScanShape};
 use tests::not_run;
 use tests::npy::Npy;
@@ -50,6 +51,8 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
         let request = RunRequest {
             master: folder.join("sto-small_master.h5"),
             series: None,
+            threshold: Threshold::First,
+            at_once: 1,
             out: out.path().to_path_buf(),
             optics: OpticsRequest { flags, optics_file: None, ..Default::default() },
             memory_budget_bytes: None,
@@ -59,7 +62,7 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
             rings: Rings::default(),
             stop: StopFlag::default(),
         };
-        let report = deploy::pipeline::run(request).unwrap();
+        let report = deploy::pipeline::run(request).unwrap().remove(0);
         assert_eq!(report.status, Status::Complete);
         assert_eq!((report.frames.received, report.frames.missing), (4096, 0));
         for (ours, golden) in

@@ -19,7 +19,7 @@ use ingest::source::FileSource;
 use ingest::stream::compose::{SeriesFacts, Version};
 use ingest::stream::push::{PushSocket, Sent};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
-use ingest::stream::series::{Ending, SeriesSettings};
+use ingest::stream::series::Ending;
 use ingest::stream::source::{SeriesEnd, StreamSource};
 use kernels::Cpu;
 use kernels::reduce_frames::ReducedBatch;
@@ -92,7 +92,7 @@ fn over_the_wire(set: &FileSet, version: Version, keep: fn(u64) -> bool) -> (Arc
         scope.spawn(move || events_in.iter().for_each(drop));
         let announced = source.next_series(|_| ()).unwrap();
         assert_eq!(announced.num_images, Some(set.frames_expected));
-        let end = source.read_series(SeriesSettings::new(set.frames_expected), &raw).unwrap();
+        let end = source.read_series(announced.reading(set.frames_expected), &raw).unwrap();
         drop(raw);
         appending.join().unwrap();
         stop.store(true, Relaxed);

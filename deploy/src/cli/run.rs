@@ -12,8 +12,14 @@ use crate::request::RunRequest;
 /// # Errors
 /// Those of the run.
 pub(super) fn run(request: &RunRequest) -> anyhow::Result<Ending> {
-    let report = crate::pipeline::run(request.clone())?;
-    conclude(&report, &report.folder)
+    let mut ending = Ending::Done;
+    for report in crate::pipeline::run(request.clone())? {
+        match conclude(&report, &report.folder)? {
+            Ending::Done => {}
+            worse => ending = worse,
+        }
+    }
+    Ok(ending)
 }
 
 /// Says where the results are and what is to be known of them: the place on stdout, warnings on stderr.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ingest::stream::threshold::Threshold;
 
 use super::OpticsArgs;
 use crate::optics::OpticsError;
@@ -15,9 +16,13 @@ pub struct RunArgs {
     /// The DECTRIS master file (NAME_master.h5), or the folder of a recorder's log.
     #[arg(value_name = "MASTER.h5")]
     pub master: PathBuf,
-    /// Number of the series of a log; the last when not given.
+    /// Series of a log, by its number or its unique name; the last when not given.
     #[arg(long, value_name = "ID")]
-    pub series: Option<u64>,
+    pub series: Option<String>,
+    /// Which thresholds of a series of a log: first, all (each in a folder of its own), a number, or the name of a channel
+    /// [default: first].
+    #[arg(long, value_name = "WHICH")]
+    pub threshold: Option<Threshold>,
     /// Folder for images and result.json; made when it does not exist.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -90,7 +95,9 @@ impl RunArgs {
     pub fn request(&self, stop: StopFlag) -> Result<RunRequest, OpticsError> {
         Ok(RunRequest {
             master: self.master.clone(),
-            series: self.series,
+            series: self.series.clone(),
+            threshold: self.threshold.clone().unwrap_or_default(),
+            at_once: 1,
             out: self.out.clone(),
             optics: self.optics.request()?,
             memory_budget_bytes: self.limits.memory_gb.map(|gb| (gb * 1e9) as u64),

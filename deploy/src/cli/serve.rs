@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{anyhow, ensure};
 use clap::Args;
 use ingest::record::{RecordSettings, Retention};
+use ingest::stream::threshold::Threshold;
 use tracing_subscriber::EnvFilter;
 
 use super::{Ending, OpticsArgs, tell};
@@ -54,9 +55,10 @@ pub struct ServeArgs {
     /// File with the token that the page and the API are asked with; made up at the start where one is needed and none given.
     #[arg(long, value_name = "FILE", env = "SIDEBAND_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// Channel of stream v2 to read, such as threshold_1; the first of each image when not given.
-    #[arg(long, value_name = "NAME", env = "SIDEBAND_CHANNEL")]
-    pub channel: Option<String>,
+    /// Which thresholds of stream v2 are acquired: first, all (each is a series of its own), a number, or the name of a channel
+    /// [default: first].
+    #[arg(long, value_name = "WHICH", env = "SIDEBAND_THRESHOLD")]
+    pub threshold: Option<Threshold>,
     /// Seconds of silence after which a series is over [default: 10].
     #[arg(long, value_name = "SECONDS", env = "SIDEBAND_SILENCE_S")]
     pub silence_s: Option<f64>,
@@ -139,7 +141,7 @@ impl ServeArgs {
             export,
             record: self.record(&file.record)?,
             rings: self.rings(&file.virtual_detectors)?,
-            channel: self.channel.clone().or(file.stream.channel.clone()),
+            threshold: self.threshold.clone().or(file.stream.threshold.clone()).unwrap_or_default(),
             silence: Duration::from_secs_f64(silence),
             ring_bytes: (ring_mib as usize) << 20,
             memory_budget_bytes: memory_gb.map(|gb| (gb * 1e9) as u64),

@@ -44,6 +44,14 @@ impl MemoryReport {
         [self.available_bytes, self.allowed_bytes, self.limited_bytes].into_iter().flatten().min()
     }
 
+    /// What one of so many can use that share what is free.
+    pub fn part(self, of: u64) -> Self {
+        let part = |bytes: Option<u64>| bytes.map(|bytes| bytes / of.max(1));
+        let [available_bytes, allowed_bytes, limited_bytes] =
+            [self.available_bytes, self.allowed_bytes, self.limited_bytes].map(part);
+        Self { available_bytes, allowed_bytes, limited_bytes, ..self }
+    }
+
     pub(super) fn text(&self) -> String {
         let said = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), gigabytes);
         let mut text = format!("{} in all, {} available", said(self.total_bytes), said(self.available_bytes));

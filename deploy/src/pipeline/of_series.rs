@@ -161,6 +161,15 @@ pub fn of_series(
     Ok((subject, optics))
 }
 
+/// A channel's own folder, by its name; by its place where the name, which comes from outside, cannot be one.
+pub(crate) fn folder_name(announced: &Announced, place: usize) -> String {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    match announced.channel() {
+        name if name.chars().all(is_of_name) => name.to_owned(),
+        _ => format!("channel_{place}"),
+    }
+}
+
 /// The square scan of so many images, where there is one: a hint, never an answer.
 pub fn square(images: u64) -> Option<ScanShape> {
     let side = images.isqrt();

@@ -62,7 +62,7 @@ impl Prepared {
             asked_bytes: request.memory_budget_bytes,
             threads: rayon::current_num_threads() as u64,
         };
-        let shares = needs.share(&MemoryReport::examine())?;
+        let shares = needs.share(&MemoryReport::examine().part(request.at_once))?;
         let budget = Budget { bytes: shares.counts_bytes };
         let Subject { frames_expected, detector, count_type, .. } = subject;
         let resident = Resident::with_frames(optics.geometry, frames_expected, detector, count_type, budget)?;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use anyhow::Context;
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use ingest::stream::series::SeriesSettings;
-use ingest::stream::source::{Announced, SeriesEnd, StreamSource};
+use ingest::stream::source::{Announced, ChannelReading, SeriesEnd, StreamSource};
+use ingest::stream::threshold::Threshold;
 use kernels::Cpu;
 use kernels::types::{CountType, ScanShape};
 use ssb::{Moments, Preview};
@@ -19,7 +20,7 @@ use super::series::{Ended, SHARED, Series, Setup, View};
 use super::warnings;
 use crate::optics::OpticsRequest;
 use crate::output::Quantity;
-use crate::pipeline::{Choices, Finished, Listener, Subject, Unwritable, of_series, run_source};
+use crate::pipeline::{Choices, Finished, Listener, Subject, Unwritable, folder_name, of_series, run_source};
 use crate::report::utc;
 use crate::request::RunRequest;
 
@@ -35,23 +36,14 @@ pub(super) fn run(
         let heard = |armed: &Announced| hub.armed(armed, before(request, armed, hub));
         let Some(announced) = source.next_series(heard) else { return Ok(failed) };
         taken += 1;
-        let said = match Acquiring::new(request, &announced, hub) {
-            Ok(acquiring) => acquiring.acquire(request, &mut source, hub, say),
-            Err(error) => {
-                // listed, so that it is seen
-                hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None)
-                    .failed(format!("{error:#}"), None);
-                hub.tell();
-                Err(error)
+        failed += match request.threshold.choose(&announced.channels) {
+            Ok(chosen) => {
+                let channels: Vec<_> =
+                    chosen.into_iter().map(|channel| announced.of_channel(channel)).collect();
+                take_channels(request, &channels, &mut source, hub, say)
             }
+            Err(error) => refuse(&announced, &error.into(), hub, say),
         };
-        match said {
-            Ok(said) => say(&said),
-            Err(error) => {
-                failed += 1;
-                say(&format!("series {}: failed: {error:#}", announced.key.id));
-            }
-        }
         // whatever is left of it on the wire is not of the next
         source.pass_over(announced.key);
     }
@@ -66,6 +58,76 @@ fn before(request: &ServeRequest, armed: &Announced, hub: &Hub) -> Vec<String> {
     let acquiring = acquiring.as_ref().ok();
     let known = acquiring.map_or(armed, |acquiring| &acquiring.announced);
     warnings::before(known, acquiring.map(|acquiring| &acquiring.choices.optics))
+}
+
+/// Lists a series that cannot be acquired, so that it is seen; returns how many that are.
+fn refuse(announced: &Announced, error: &anyhow::Error, hub: &Arc<Hub>, say: &(dyn Fn(&str) + Sync)) -> u64 {
+    hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None).failed(format!("{error:#}"), None);
+    hub.tell();
+    say(&format!("series {}: failed: {error:#}", announced.key.id));
+    1
+}
+
+/// A channel to read, and who wants to know how it ended.
+type Reading = (ChannelReading, Sender<Option<SeriesEnd>>);
+
+/// Lets every channel of a series through a pipeline of its own, all from one reading; returns how many failed.
+fn take_channels(
+    request: &ServeRequest,
+    channels: &[Announced],
+    source: &mut StreamSource,
+    hub: &Arc<Hub>,
+    say: &(dyn Fn(&str) + Sync),
+) -> u64 {
+    let mut failed = 0;
+    let mut acquiring = Vec::new();
+    // the first is listed as the newest
+    for announced in channels.iter().rev() {
+        match Acquiring::new(request, announced, hub) {
+            Ok(ready) => acquiring.push(ready.begin(hub)),
+            Err(error) => failed += refuse(announced, &error, hub, say),
+        }
+    }
+    let Some(id) = channels.first().map(|announced| announced.key.id) else { return failed };
+    if acquiring.is_empty() {
+        return failed;
+    }
+    let folder = own_folder(&request.out, id);
+    let at_once = channels.len() as u64;
+    std::thread::scope(|scope| {
+        let (readings, readings_in) = bounded::<Reading>(acquiring.len());
+        let mut threads = Vec::new();
+        for (place, (acquiring, series)) in acquiring.into_iter().enumerate() {
+            let folder = match at_once {
+                1 => folder.clone(),
+                _ => folder.join(folder_name(&acquiring.announced, place)),
+            };
+            let readings = readings.clone();
+            threads.push(scope.spawn(move || {
+                let name = series.name();
+                let said = acquiring.acquire(request, (series, folder, at_once), readings, hub, say);
+                match &said {
+                    Ok(said) => say(said),
+                    Err(error) => say(&format!("{name}: failed: {error:#}")),
+                }
+                said.is_err()
+            }));
+        }
+        drop(readings);
+        // until every pipeline is ready for its frames, or has given up
+        let (channels, ends): (Vec<_>, Vec<_>) = readings_in.iter().unzip();
+        for (end, told) in source.read_channels(channels).into_iter().zip(ends) {
+            // a pipeline that failed does not ask any more
+            let _ = told.send(end);
+        }
+        for thread in threads {
+            match thread.join() {
+                Ok(has_failed) => failed += u64::from(has_failed),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    failed
 }
 
 /// A series whose first image has come, with everything settled that can be by then.
@@ -94,34 +156,41 @@ impl Acquiring {
         Ok(Self { announced, subject, setup, choices, opening })
     }
 
-    /// Lets the frames through the pipeline; returns what is to be said of it.
+    /// Lists it.
+    fn begin(self, hub: &Hub) -> (Self, Arc<Series>) {
+        let (scan, frames) = (self.choices.optics.geometry, self.subject.frames_expected);
+        let series = hub.begin(self.announced.clone(), scan, frames, Some(self.setup.clone()));
+        self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
+        (self, series)
+    }
+
+    /// Lets the frames through the pipeline; returns what is to be said of it. So many are acquired at once; where its
+    /// frames come from is told to `readings`.
     fn acquire(
         self,
         request: &ServeRequest,
-        source: &mut StreamSource,
+        (series, folder, at_once): (Arc<Series>, PathBuf, u64),
+        readings: Sender<Reading>,
         hub: &Arc<Hub>,
         say: &(dyn Fn(&str) + Sync),
     ) -> anyhow::Result<String> {
-        let (scan, frames) = (self.choices.optics.geometry, self.subject.frames_expected);
-        let series = hub.begin(self.announced.clone(), scan, frames, Some(self.setup));
-        self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
+        let (scan, expected) = (self.choices.optics.geometry, self.subject.frames_expected);
         series.expect(warnings::of_scan(&self.choices.optics));
         let dropped = hub.watch.said().dropped;
-        let id = self.announced.key.id;
-        say(&format!("series {id}: receiving {frames} frames, {scan}"));
+        say(&format!("{}: receiving {expected} frames, {scan}", series.name()));
         let settings = SeriesSettings {
-            channel: request.channel.clone(),
             silence: request.silence,
-            ..SeriesSettings::new(self.subject.frames_expected)
+            ..self.announced.reading(self.subject.frames_expected)
         };
-        let folder = own_folder(&request.out, id);
         let belongs = folder.clone();
         let run = RunRequest {
             master: self.subject.input.master.clone(),
             series: None,
+            threshold: Threshold::First,
             out: folder,
             optics: request.optics.clone(),
-            memory_budget_bytes: request.memory_budget_bytes,
+            memory_budget_bytes: request.memory_budget_bytes.map(|bytes| bytes / at_once),
+            at_once,
             threads: None,
             loss: self.choices.moments == Moments::Compute,
             quiet: true,
@@ -130,7 +199,8 @@ impl Acquiring {
         };
         let not_saved = hub.not_saved();
         let (previews, previews_in) = bounded(1);
-        let mut end = None;
+        let (told, end) = bounded(1);
+        let counts = series.live_counts();
         let finished = std::thread::scope(|scope| {
             // ends when the pipeline drops the other end
             scope.spawn(|| show_previews(&previews_in, &series, hub));
@@ -146,7 +216,10 @@ impl Acquiring {
                     hub.tell();
                 }),
             };
-            let frames = |raw, _counters| end = source.read_series(settings, &raw);
+            let frames = move |frames, _counters| {
+                // nobody reads: the daemon ends
+                let _ = readings.send((ChannelReading { settings, frames, counts }, told));
+            };
             run_source(Cpu, &run, (self.subject, self.choices.optics, self.opening), frames, listener)
         });
         let lost = hub.not_saved() - not_saved;
@@ -159,9 +232,9 @@ impl Acquiring {
         {
             series.warn(format!("the detector dropped {more} messages while this series came"));
         }
-        let said = conclude(&series, belongs, finished, end);
+        let said = conclude(&series, belongs, finished, end.recv().ok().flatten());
         if request.export.on_completion && request.record.is_some() && said.is_ok() {
-            export(&series, hub, request);
+            export(&series, hub);
         }
         hub.tell();
         said
@@ -180,8 +253,8 @@ fn show_previews(previews: &Receiver<Preview>, series: &Series, hub: &Hub) {
 /// Asks for an export of a series, from the log.
 ///
 /// It is said with the series where that cannot be.
-fn export(series: &Series, hub: &Hub, request: &ServeRequest) {
-    if let Err(error) = ask_for_export(series, hub, request.channel.clone()) {
+fn export(series: &Series, hub: &Hub) {
+    if let Err(error) = ask_for_export(series, hub) {
         series.warn(format!("NOT EXPORTED: {error:#}"));
     }
 }
@@ -190,18 +263,16 @@ fn export(series: &Series, hub: &Hub, request: &ServeRequest) {
 ///
 /// # Errors
 /// It is not over, or too many jobs wait.
-pub(super) fn ask_for_export(
-    series: &Series,
-    hub: &Hub,
-    channel: Option<String>,
-) -> anyhow::Result<Progress> {
+pub(super) fn ask_for_export(series: &Series, hub: &Hub) -> anyhow::Result<Progress> {
     let belongs = series.belongs().context("the series is not over, or nothing came of it")?;
     let choices = series.choices().context("the series could not begin")?;
-    let name = belongs.file_name().context("its folder has no name")?;
+    // a channel of several has its folder in that of the series
+    let beside = belongs.strip_prefix(&hub.out).ok().or_else(|| belongs.file_name().map(Path::new));
+    let name = beside.context("its folder has no name")?;
     let scan = Some(choices.optics.scan_shape.value).filter(|_| choices.optics.is_shape_known());
     let progress = hub.jobs.export(Export {
         key: series.key(),
-        channel,
+        channel: series.channel(),
         out: hub.exports.join(name),
         scan,
         voltage: choices.optics.voltage.map(|voltage| voltage.value),
@@ -264,8 +335,8 @@ fn conclude(
         Some(why) => format!("results NOT WRITTEN ({why})"),
     };
     let said = format!(
-        "series {}: {}: {} of {} frames, {} missing ({}{shared}){no_phase}, {place}",
-        series.id(),
+        "{}: {}: {} of {} frames, {} missing ({}{shared}){no_phase}, {place}",
+        series.name(),
         if frames.missing == 0 && has_phase { "complete" } else { "PARTIAL" },
         frames.received,
         frames.expected,

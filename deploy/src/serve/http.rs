@@ -247,10 +247,7 @@ async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Res
     if let Some(entry) = shared.hub.recorded_before.entry(&number) {
         return Ok(Json(entry.json(&number)).into_response());
     }
-    let series = shared.series(&number)?;
-    let is_newest = shared.hub.newest().is_some_and(|newest| newest.number == series.number);
-    let counts = shared.hub.live_counts();
-    Ok(Json(series.json(is_newest.then_some(&counts))).into_response())
+    Ok(Json(shared.series(&number)?.json()).into_response())
 }
 
 async fn image(

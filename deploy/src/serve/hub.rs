@@ -41,10 +41,9 @@ pub(super) struct Hub {
     pub(super) recorded: Arc<RecordCounters>,
     /// Where it records.
     log: Option<PathBuf>,
-    live_counts: Arc<Mutex<SeriesCounts>>,
     /// `HOST:PORT` of the stream.
     address: String,
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// The virtual detectors where nothing is asked for.
     rings: Rings,
     /// The microscope where nothing is asked for.
@@ -97,7 +96,6 @@ impl Hub {
             garbage: source.garbage(),
             recorded,
             log: request.record.as_ref().map(|settings| settings.folder.clone()),
-            live_counts: source.live_counts(),
             address: request.stream.clone(),
             out: request.out.clone(),
             rings: request.rings,
@@ -145,7 +143,8 @@ impl Hub {
             let mut inner = self.inner();
             inner.armed = None;
             inner.begun += 1;
-            inner.series.iter().for_each(|series| series.release());
+            let older = inner.series.iter().filter(|series| !series.is_beside(&announced));
+            older.for_each(|series| series.release());
             let asked = inner.asked.clone();
             let series = Series::new(inner.begun, announced, (geometry, frames), setup, asked);
             let series = Arc::new(series);
@@ -225,7 +224,8 @@ impl Hub {
 
     /// What the reader of the newest series has counted.
     pub(super) fn live_counts(&self) -> SeriesCounts {
-        *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner)
+        let Some(newest) = self.newest() else { return SeriesCounts::default() };
+        *newest.live_counts().lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One word for what is going on.
@@ -256,7 +256,6 @@ impl Hub {
     /// Everything the page's state line needs.
     pub(super) fn status(&self) -> Value {
         let newest = self.newest();
-        let counts = self.live_counts();
         let armed = self.inner().armed.clone();
         let (receive, said) = (&self.receive, self.watch.said());
         let (connections, failures) = (receive.connections.get(), receive.failures.get());
@@ -282,7 +281,7 @@ impl Hub {
                 "warnings": armed.warnings,
             })),
             "events": { "images": true },
-            "series": newest.map(|series| series.json(Some(&counts))),
+            "series": newest.map(|series| series.json()),
             "memory": { "resident_bytes": resident, "free_bytes": MemoryReport::examine().usable_bytes() },
             "disk_free_bytes": free_bytes(self.log.as_ref().unwrap_or(&self.out)),
             "detector_dropped": said.dropped,
@@ -330,10 +329,7 @@ impl Hub {
 
     /// The list of series.
     pub(super) fn list(&self) -> Value {
-        let counts = self.live_counts();
-        let all = self.all();
-        let of = |(at, series): (usize, &Arc<Series>)| series.json((at == 0).then_some(&counts));
-        let series: Vec<_> = all.iter().enumerate().map(of).collect();
+        let series: Vec<_> = self.all().iter().map(|series| series.json()).collect();
         let recorded = self.log.is_some().then(|| self.recorded_before.json());
         json!({ "series": series, "recorded": recorded })
     }

@@ -55,6 +55,8 @@ pub(super) struct Series {
     started: (SystemTime, Instant),
     /// What its optics are joined from; none where it could not begin.
     setup: Option<Setup>,
+    /// What its reader has counted so far.
+    live_counts: Arc<Mutex<SeriesCounts>>,
     inner: Mutex<Inner>,
     /// Held while its results are made again.
     remaking: Mutex<()>,
@@ -158,6 +160,7 @@ impl Series {
             frames,
             started: (SystemTime::now(), Instant::now()),
             setup,
+            live_counts: Arc::default(),
             inner: Mutex::new(Inner {
                 state: SeriesState::Receiving,
                 asked,
@@ -184,9 +187,28 @@ impl Series {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The detector's number of it.
-    pub(super) fn id(&self) -> u64 {
-        self.announced.key.id
+    /// What it is called: the detector's number, and the channel where the detector has several.
+    pub(super) fn name(&self) -> String {
+        match self.announced.has_others {
+            true => format!("series {} {}", self.announced.key.id, self.announced.channel()),
+            false => format!("series {}", self.announced.key.id),
+        }
+    }
+
+    /// The channel, where it has a name of its own.
+    pub(super) fn channel(&self) -> Option<String> {
+        let first = self.announced.channels.first()?;
+        Some(first.name.clone()).filter(|name| !name.is_empty())
+    }
+
+    /// Whether this is another channel of a series.
+    pub(super) fn is_beside(&self, other: &Announced) -> bool {
+        self.announced.key == other.key && self.announced.channel() != other.channel()
+    }
+
+    /// Where its reader counts.
+    pub(super) fn live_counts(&self) -> Arc<Mutex<SeriesCounts>> {
+        Arc::clone(&self.live_counts)
     }
 
     pub(super) fn state(&self) -> SeriesState {

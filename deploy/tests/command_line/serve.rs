@@ -30,14 +30,14 @@ use super::program::result;
 use super::run::{demo, run_demo, true_optics};
 
 /// A detector that sends the demonstration's frames.
-struct Detector {
-    socket: PushSocket,
-    batches: Vec<RawBatch>,
-    facts: SeriesFacts,
+pub(crate) struct Detector {
+    pub(crate) socket: PushSocket,
+    pub(crate) batches: Vec<RawBatch>,
+    pub(crate) facts: SeriesFacts,
 }
 
 impl Detector {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let set = FileSet::open(&demo().join("acquisition/simulated_master.h5")).unwrap();
         let (raw, raw_in) = bounded(10_000);
         FileSource::new(set.runs(), 1, Arc::new(AtomicBool::new(false))).run(raw);
@@ -60,7 +60,7 @@ impl Detector {
         Self { socket, batches, facts }
     }
 
-    fn wait_for_reader(&mut self) {
+    pub(crate) fn wait_for_reader(&mut self) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.socket.num_readers() == 0 {
             assert!(Instant::now() < until, "nobody listens");
@@ -79,14 +79,14 @@ impl Detector {
 }
 
 /// A daemon at work.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
     page: String,
 }
 
 impl Daemon {
-    fn start(detector: &Detector, out: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(detector: &Detector, out: &Path, more: &[&str]) -> Self {
         let mut optics = true_optics(-12.5);
         optics.push(format!("--voltage-kv={}", voltage_kv()));
         Self::start_with(detector, out, &optics, more)
@@ -113,7 +113,7 @@ impl Daemon {
         Self { child, lines, page }
     }
 
-    fn next_line(&mut self) -> String {
+    pub(crate) fn next_line(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
     }
 
@@ -164,7 +164,7 @@ impl Daemon {
         unpacked(&self.get(&format!("/api/v1/series/current/images/{name}")))
     }
 
-    fn end(mut self) -> std::process::ExitStatus {
+    pub(crate) fn end(mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Daemon {
 }
 
 /// The voltage of the demonstration.
-fn voltage_kv() -> String {
+pub(crate) fn voltage_kv() -> String {
     let set = FileSet::open(&demo().join("acquisition/simulated_master.h5")).unwrap();
     set.metadata.voltage().unwrap().0.to_string()
 }
@@ -192,7 +192,7 @@ fn unpacked(bytes: &[u8]) -> (Value, Vec<f32>) {
 }
 
 /// The folders that a daemon left.
-fn folders(out: &Path) -> Vec<PathBuf> {
+pub(crate) fn folders(out: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         std::fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.sort();
@@ -207,7 +207,7 @@ fn from_files() -> (tempfile::TempDir, PathBuf) {
     (dir, out)
 }
 
-const EXACT: [&str; 9] =
+pub(crate) const EXACT: [&str; 9] =
     ["phase", "amplitude", "bf", "adf", "df", "com_row", "com_col", "frame_sum", "detector_total"];
 
 #[test]

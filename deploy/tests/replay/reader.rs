@@ -73,7 +73,7 @@ fn read_and(address: &str, num_series: usize, num_frames: u64, log: Option<&Path
             let announced = source.next_series(|_| ()).unwrap();
             let (frames, frames_in) = bounded(100_000);
             let settings =
-                SeriesSettings { silence: Duration::from_secs(3), ..SeriesSettings::new(num_frames) };
+                SeriesSettings { silence: Duration::from_secs(3), ..announced.reading(num_frames) };
             let end = source.read_series(settings, &frames).unwrap();
             drop(frames);
             let frames = frames_in.iter().flat_map(decoded).collect();

@@ -108,6 +108,11 @@ impl SeriesFacts {
         self.image_with(version, number, bytes, ImageExtras::default())
     }
 
+    /// The message of an image whose channels have frames of their own, in stream v2: names and bytes.
+    pub fn image_of_channels(&self, number: u64, channels: &[(&str, &[u8])]) -> WireMessage {
+        self.image_v2(number, channels, ImageExtras::default())
+    }
+
     /// The message of an image that says more than it must.
     pub fn image_with(
         &self,
@@ -118,7 +123,13 @@ impl SeriesFacts {
     ) -> WireMessage {
         match version {
             Version::V1 => self.image_v1(number, bytes, extras),
-            Version::V2 => self.image_v2(number, bytes, extras),
+            Version::V2 => match extras.channels {
+                [] => self.image_v2(number, &[("threshold_1", bytes)], extras),
+                names => {
+                    let channels: Vec<_> = names.iter().map(|name| (name.as_str(), bytes)).collect();
+                    self.image_v2(number, &channels, extras)
+                }
+            },
         }
     }
 
@@ -202,9 +213,9 @@ impl SeriesFacts {
         })
     }
 
-    fn image_v2(&self, number: u64, bytes: &[u8], extras: ImageExtras<'_>) -> WireMessage {
+    fn image_v2(&self, number: u64, channels: &[(&str, &[u8])], extras: ImageExtras<'_>) -> WireMessage {
         let more = u64::from(extras.series_date.is_some()) + u64::from(extras.appendix.is_some());
-        let room = extras.channels.len().max(1).saturating_mul(bytes.len() + 128) + 512;
+        let room = channels.iter().map(|(name, bytes)| name.len() + bytes.len() + 128).sum::<usize>() + 512;
         cbor(room, |encoder| {
             encoder.map(8 + more)?.str("type")?.str("image")?;
             self.key_v2(encoder)?;
@@ -220,11 +231,8 @@ impl SeriesFacts {
             }
             time(encoder, "start_time", number.saturating_mul(ticks))?;
             time(encoder, "stop_time", number.saturating_add(1).saturating_mul(ticks))?;
-            encoder.str("data")?.map(extras.channels.len().max(1) as u64)?;
-            match extras.channels {
-                [] => self.channel_v2(encoder, "threshold_1", bytes)?,
-                names => names.iter().try_for_each(|name| self.channel_v2(encoder, name, bytes))?,
-            }
+            encoder.str("data")?.map(channels.len() as u64)?;
+            channels.iter().try_for_each(|(name, bytes)| self.channel_v2(encoder, name, bytes))?;
             if let Some(appendix) = extras.appendix {
                 encoder.str("user_data")?.str(appendix)?;
             }

@@ -48,6 +48,8 @@ pub struct Start<'a> {
     pub num_images: Option<u64>,
     /// Shape of an image.
     pub detector: Option<DetectorShape>,
+    /// Type of the counts: `bit_depth_image` of stream v1, `image_dtype` of v2, which real starts leave out.
+    pub count_type: Option<CountType>,
     /// Channels by name, in order; none in stream v1.
     pub channels: Vec<&'a str>,
     /// Energy of the electrons, eV.
@@ -79,6 +81,7 @@ impl<'a> Start<'a> {
             series,
             num_images: None,
             detector: None,
+            count_type: None,
             channels: Vec::new(),
             incident_energy_ev: None,
             frame_time_s: None,

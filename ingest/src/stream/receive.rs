@@ -3,7 +3,11 @@
 //! One thread, one connection at a time; when it ends, by the sender's will or the network's, the next is tried until the
 //! stop flag is raised. Memory is a fixed number of slabs that go round: what is full goes downstream, what was read
 //! comes back. Where none comes back the thread waits, the network fills up, and the detector drops: that is counted.
+//!
+//! Memory: the slabs, a fifth and a little of it for what is noted of their messages, and twice the longest message that is
+//! taken. Slabs that grow for messages longer than they are share that, wait for it, and give it back.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -70,7 +74,7 @@ pub struct ReceiveSettings {
     pub slab_bytes: usize,
     /// Number of slabs.
     pub slabs: usize,
-    /// Longest message taken: a start with flat field and mask of a large detector is 9 MB for a million pixels.
+    /// Longest message taken; twice that is the most memory beyond that of the slabs. A start with flat field and mask of a large detector is 9 MB for a million pixels.
     pub most_message_bytes: u64,
 }
 
@@ -89,6 +93,10 @@ pub struct ReceiveStage {
     stop: Arc<AtomicBool>,
     slabs: Sender<Slab>,
     spent: Receiver<Slab>,
+    /// Slabs that came back while it was waited for others.
+    free: RefCell<Vec<Slab>>,
+    /// Bytes by which slabs have grown for long messages, all together.
+    grown: Cell<usize>,
 }
 
 /// The other end: full slabs, and where they go when they are read.
@@ -114,7 +122,11 @@ impl ReceiveStage {
             // there is room for exactly these
             let _ = spent.send(Slab::new(settings.slab_bytes));
         }
-        (Self { settings, counters, stop, slabs, spent: spent_in }, Received { slabs: slabs_in, spent })
+        let (free, grown) = (RefCell::default(), Cell::new(0));
+        (
+            Self { settings, counters, stop, slabs, spent: spent_in, free, grown },
+            Received { slabs: slabs_in, spent },
+        )
     }
 
     /// Receives until the stop flag is raised or nobody takes slabs any more.
@@ -166,8 +178,7 @@ impl ReceiveStage {
 
     /// Receives from one connection; an error ends it, the end of the work is none.
     fn receive(&self, mut reader: PullReader<TcpStream>) -> Result<(), ZmtpError> {
-        let mut spare = None;
-        let Some(mut slab) = self.fresh(&mut spare) else { return Ok(()) };
+        let Some(mut slab) = self.fresh() else { return Ok(()) };
         let mut waiting_since = None;
         let mut patience = TICK;
         let ended = loop {
@@ -175,7 +186,7 @@ impl ReceiveStage {
                 break Ok(());
             }
             // where slabs run short, those on the way are filled first: memory is for bytes, not for haste
-            let is_short = self.spent.len() * 2 < self.settings.slabs;
+            let is_short = (self.spent.len() + self.free.borrow().len()) * 2 < self.settings.slabs;
             let wanted = if slab.num_messages() > 0 && !is_short { MOST_WAIT } else { TICK };
             if wanted != patience {
                 if let Err(error) = reader.stream().set_read_timeout(Some(wanted)) {
@@ -196,13 +207,18 @@ impl ReceiveStage {
                 let since = *waiting_since.get_or_insert_with(Instant::now);
                 let is_due = filled == Filled::Nothing || (since.elapsed() >= MOST_WAIT && !is_short);
                 if is_due || reader.wants_slab(&slab) {
-                    let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };
+                    let Some(mut next) = self.fresh() else { return Ok(()) };
+                    if !self.has_room_for(reader.growth(&slab), slab.grown_bytes()) {
+                        return Ok(());
+                    }
                     reader.change_slab(&mut slab, &mut next);
+                    self.grown.set(self.grown.get() + next.grown_bytes());
                     std::mem::swap(&mut slab, &mut next);
                     if let Some(since) = waiting_since.take() {
                         next.arrived(since, &self.counters.waits);
                     }
-                    let used = self.settings.slabs.saturating_sub(self.spent.len());
+                    let idle = self.spent.len() + self.free.borrow().len();
+                    let used = self.settings.slabs.saturating_sub(idle);
                     self.counters.ring_used.add((used * 1000 / self.settings.slabs.max(1)) as u64, 1);
                     if self.slabs.send(next).is_err() {
                         return Ok(());
@@ -211,36 +227,63 @@ impl ReceiveStage {
                 }
             } else if reader.wants_slab(&slab) {
                 // a single message longer than a slab: room is made for it
-                let Some(mut next) = self.fresh(&mut spare) else { return Ok(()) };
-                reader.change_slab(&mut slab, &mut next);
-                spare = Some(std::mem::replace(&mut slab, next));
+                let before = slab.grown_bytes();
+                if !self.has_room_for(reader.growth(&slab), before) {
+                    return Ok(());
+                }
+                reader.stretch(&mut slab);
+                self.grown.set(self.grown.get() + slab.grown_bytes() - before);
             }
         };
         // what came whole before the connection ended is not lost, and neither are the slabs
-        for slab in [Some(slab), spare].into_iter().flatten() {
-            if self.slabs.send(slab).is_err() {
-                return Ok(());
-            }
+        if self.slabs.send(slab).is_err() {
+            return Ok(());
         }
         ended
     }
 
-    /// A slab that nobody uses; waits for one. Nothing where the work is over.
-    fn fresh(&self, spare: &mut Option<Slab>) -> Option<Slab> {
-        let mut slab = match spare.take().map_or_else(|| self.spent.try_recv(), Ok) {
-            Ok(slab) => slab,
-            Err(_) => {
+    /// Waits until a slab may grow by so much, where those in other hands have grown too, which are all but `own` bytes; false
+    /// where the work is over.
+    fn has_room_for(&self, growth: usize, own: usize) -> bool {
+        let most = usize::try_from(self.settings.most_message_bytes).unwrap_or(usize::MAX);
+        let mut has_waited = false;
+        // where none has grown there is room for every message that is taken
+        let others = || self.grown.get().saturating_sub(own);
+        while growth > 0 && others() > 0 && others().saturating_add(growth) > most {
+            if !std::mem::replace(&mut has_waited, true) {
                 self.counters.ring_full.add(1);
-                loop {
-                    match self.spent.recv_timeout(TICK) {
-                        Ok(slab) => break slab,
-                        Err(RecvTimeoutError::Timeout) if !self.stop.load(Relaxed) => {}
-                        Err(_) => return None,
-                    }
-                }
             }
-        };
+            match self.spent.recv_timeout(TICK) {
+                Ok(slab) => self.free.borrow_mut().push(self.cleared(slab)),
+                Err(RecvTimeoutError::Timeout) if !self.stop.load(Relaxed) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// A slab that came back, as small as it was.
+    fn cleared(&self, mut slab: Slab) -> Slab {
+        self.grown.set(self.grown.get() - slab.grown_bytes());
         slab.clear();
-        Some(slab)
+        slab
+    }
+
+    /// A slab that nobody uses; waits for one. Nothing where the work is over.
+    fn fresh(&self) -> Option<Slab> {
+        if let Some(slab) = self.free.borrow_mut().pop() {
+            return Some(slab);
+        }
+        if let Ok(slab) = self.spent.try_recv() {
+            return Some(self.cleared(slab));
+        }
+        self.counters.ring_full.add(1);
+        loop {
+            match self.spent.recv_timeout(TICK) {
+                Ok(slab) => return Some(self.cleared(slab)),
+                Err(RecvTimeoutError::Timeout) if !self.stop.load(Relaxed) => {}
+                Err(_) => return None,
+            }
+        }
     }
 }

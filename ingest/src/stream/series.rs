@@ -6,14 +6,18 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kernels::bslz4_decode::Encoding;
-use kernels::types::{CountType, DetectorShape, Gap, GapReason, Item};
+use kernels::types::{Gap, GapReason, Item};
 
+use super::kind::Kind;
 use super::message::{Channel, Image, Message, SeriesKey};
 use crate::raw::RawBatch;
 
 /// Frames that are handed on together, at most.
 const FRAMES_PER_BATCH: usize = 128;
+/// Bytes of frames from which they are handed on, however few.
+const BYTES_PER_BATCH: usize = 8 << 20;
+/// Most bytes of frames that wait for one that is due, whatever their number.
+const MOST_AHEAD_BYTES: usize = 256 << 20;
 
 /// How a series is read.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub struct SeriesSettings {
     pub num_frames: u64,
     /// The channel to take, such as `threshold_1`; the first of the image where none is named.
     pub channel: Option<String>,
+    /// What every frame is like; as the first that comes where nothing is said.
+    pub kind: Option<Kind>,
     /// Frames that may overtake one that is missing before it is given up.
     pub most_ahead: usize,
     /// How long after its end the series waits for frames that were overtaken.
@@ -34,7 +40,7 @@ impl SeriesSettings {
     /// For so many frames: 512 may overtake, half a second of grace, ten seconds of silence.
     pub fn new(num_frames: u64) -> Self {
         let (grace, silence) = (Duration::from_millis(500), Duration::from_secs(10));
-        Self { num_frames, channel: None, most_ahead: 512, grace, silence }
+        Self { num_frames, channel: None, kind: None, most_ahead: 512, grace, silence }
     }
 }
 
@@ -43,7 +49,7 @@ impl SeriesSettings {
 pub enum Ending {
     /// Every frame has come.
     Complete,
-    /// The last frame has come, and others have been given up.
+    /// The last frame has come, and others have been given up or are of no use.
     LastFrame,
     /// The detector said that the series ends, and the grace is over.
     EndOfSeries,
@@ -59,7 +65,7 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Complete => "every frame came",
-            Self::LastFrame => "the last frame came, others did not",
+            Self::LastFrame => "the last frame came, others are missing",
             Self::EndOfSeries => "the detector ended the series",
             Self::Silence => "the detector fell silent",
             Self::NextSeries => "the next series began",
@@ -79,7 +85,7 @@ pub struct SeriesCounts {
     pub late: u64,
     /// Frames with a number that the series does not have.
     pub beyond: u64,
-    /// Frames of another shape or type than the first.
+    /// Frames of another shape, type or packing than the series: holes.
     pub unlike: u64,
     /// Images without the channel asked for.
     pub without_channel: u64,
@@ -143,8 +149,8 @@ pub struct SeriesReader {
     /// Series that are over: what is left of them on the wire is not of this one.
     over: Vec<OwnedKey>,
     key: Option<OwnedKey>,
-    /// What every frame is like, from the first.
-    kind: Option<(Encoding, CountType, DetectorShape)>,
+    /// What every frame is like.
+    kind: Option<Kind>,
     /// Number of the frame that is due.
     next: u64,
     /// Frames from `next` on, to be handed on.
@@ -152,12 +158,22 @@ pub struct SeriesReader {
     /// Numbers that were given up, ascending.
     holes: Vec<std::ops::Range<u64>>,
     /// Frames that came before one that is due.
-    ahead: BTreeMap<u64, Vec<u8>>,
+    ahead: BTreeMap<u64, Came>,
+    ahead_bytes: usize,
     counts: SeriesCounts,
     /// Number of the image that came last.
     last_number: Option<u64>,
     last_message: Option<Instant>,
     ended: Option<Instant>,
+}
+
+/// A frame that came before its turn.
+#[derive(Debug)]
+enum Came {
+    /// Its bytes.
+    Frame(Vec<u8>),
+    /// Why it is of no use.
+    Unlike(String),
 }
 
 /// Frames on their way, one after the other.
@@ -171,14 +187,15 @@ impl SeriesReader {
     /// Waits for the first message of a series that is not among those which are `over`.
     pub fn new(settings: SeriesSettings, over: Vec<OwnedKey>) -> Self {
         Self {
+            kind: settings.kind,
             settings,
             over,
             key: None,
-            kind: None,
             next: 0,
             batch: Batch::default(),
             holes: Vec::new(),
             ahead: BTreeMap::new(),
+            ahead_bytes: 0,
             counts: SeriesCounts::default(),
             last_number: None,
             last_message: None,
@@ -272,20 +289,8 @@ impl SeriesReader {
     }
 
     fn take_image(&mut self, image: &Image<'_>, out: &mut impl FnMut(Item<RawBatch>)) {
-        let wanted =
-            |channel: &&Channel<'_>| self.settings.channel.as_deref().is_none_or(|name| channel.name == name);
-        let Some(channel) = image.channels().find(wanted) else {
-            self.counts.without_channel += 1;
-            return;
-        };
-        let kind = (channel.packed.encoding, channel.count_type, channel.detector);
-        if *self.kind.get_or_insert(kind) != kind {
-            self.counts.unlike += 1;
-            return;
-        }
         let last = self.last_number.replace(image.number);
         self.counts.strided += u64::from(last.is_some_and(|last| last.checked_add(2) == Some(image.number)));
-        let bytes = channel.packed.bytes;
         match image.number {
             number if number >= self.settings.num_frames => self.counts.beyond += 1,
             number if number < self.next => match self.is_hole(number) {
@@ -293,21 +298,53 @@ impl SeriesReader {
                 false => self.counts.doubled += 1,
             },
             number if number == self.next => {
-                self.place(bytes, out);
+                match self.frame_of(image) {
+                    Ok(bytes) => {
+                        self.used(bytes.len());
+                        self.push(bytes, out);
+                    }
+                    Err(why) => self.gap_until(number + 1, &GapReason::Unlike(why), out),
+                }
                 self.catch_up(out);
             }
             number => {
-                if self.ahead.insert(number, bytes.to_vec()).is_some() {
+                if let Some(Came::Frame(_)) = self.ahead.get(&number) {
                     self.counts.doubled += 1;
-                } else {
-                    self.used(bytes.len());
+                    return;
                 }
-                if self.ahead.len() > self.settings.most_ahead {
+                let came = match self.frame_of(image) {
+                    Ok(bytes) => Came::Frame(bytes.to_vec()),
+                    Err(why) => Came::Unlike(why),
+                };
+                if let Came::Frame(bytes) = &came {
+                    self.used(bytes.len());
+                    self.ahead_bytes += bytes.len();
+                }
+                self.ahead.insert(number, came);
+                if self.ahead.len() > self.settings.most_ahead || self.ahead_bytes > MOST_AHEAD_BYTES {
                     self.give_up(out);
                     self.catch_up(out);
                 }
             }
         }
+    }
+
+    /// The bytes of the frame that is wanted, or why there are none.
+    fn frame_of<'a>(&mut self, image: &Image<'a>) -> Result<&'a [u8], String> {
+        let wanted =
+            |channel: &&Channel<'_>| self.settings.channel.as_deref().is_none_or(|name| channel.name == name);
+        let Some(channel) = image.channels().find(wanted) else {
+            self.counts.without_channel += 1;
+            let name = self.settings.channel.as_deref().unwrap_or_default();
+            return Err(format!("the image came without {name}"));
+        };
+        let kind = Kind::of(channel);
+        let expected = *self.kind.get_or_insert(kind);
+        if kind != expected {
+            self.counts.unlike += 1;
+            return Err(format!("got a frame of {kind}, expected {expected}"));
+        }
+        Ok(channel.packed.bytes)
     }
 
     fn is_hole(&self, number: u64) -> bool {
@@ -321,48 +358,52 @@ impl SeriesReader {
     }
 
     /// Puts the frame that is due into the batch.
-    fn place(&mut self, bytes: &[u8], out: &mut impl FnMut(Item<RawBatch>)) {
-        self.used(bytes.len());
-        self.push(bytes, out);
-    }
-
     fn push(&mut self, bytes: &[u8], out: &mut impl FnMut(Item<RawBatch>)) {
         let start = self.batch.bytes.len();
         self.batch.bytes.extend_from_slice(bytes);
         self.batch.ranges.push(start..start + bytes.len());
         self.next += 1;
-        if self.batch.ranges.len() == FRAMES_PER_BATCH {
+        if self.batch.ranges.len() == FRAMES_PER_BATCH || self.batch.bytes.len() >= BYTES_PER_BATCH {
             self.hand_on(out);
         }
     }
 
     /// Puts the frames that came before their turn behind those whose turn it was.
     fn catch_up(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
-        while let Some(bytes) = self.ahead.remove(&self.next) {
-            self.push(&bytes, out);
+        while let Some(came) = self.ahead.remove(&self.next) {
+            match came {
+                Came::Frame(bytes) => {
+                    self.ahead_bytes -= bytes.len();
+                    self.push(&bytes, out);
+                }
+                Came::Unlike(why) => self.gap_until(self.next + 1, &GapReason::Unlike(why), out),
+            }
         }
     }
 
     /// Gives up the frames before the first that came.
     fn give_up(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
         if let Some((&first, _)) = self.ahead.first_key_value() {
-            self.gap_until(first, "later frames came instead", out);
+            let reason = GapReason::NotReceived("later frames came instead".to_owned());
+            self.gap_until(first, &reason, out);
         }
     }
 
-    fn gap_until(&mut self, end: u64, why: &str, out: &mut impl FnMut(Item<RawBatch>)) {
+    fn gap_until(&mut self, end: u64, reason: &GapReason, out: &mut impl FnMut(Item<RawBatch>)) {
         if end > self.next {
             self.hand_on(out);
-            let reason = GapReason::NotReceived(why.to_owned());
-            out(Item::Gap(Gap { first: self.next, count: end - self.next, reason }));
-            self.holes.push(self.next..end);
+            out(Item::Gap(Gap { first: self.next, count: end - self.next, reason: reason.clone() }));
+            match self.holes.last_mut().filter(|last| last.end == self.next) {
+                Some(last) => last.end = end,
+                None => self.holes.push(self.next..end),
+            }
             self.next = end;
         }
     }
 
     /// Hands on the batch, if there is one.
     fn hand_on(&mut self, out: &mut impl FnMut(Item<RawBatch>)) {
-        let Some((encoding, count_type, detector)) = self.kind else { return };
+        let Some(Kind { encoding, count_type, detector }) = self.kind else { return };
         if self.batch.ranges.is_empty() {
             return;
         }
@@ -378,7 +419,8 @@ impl SeriesReader {
             self.catch_up(out);
         }
         self.hand_on(out);
-        self.gap_until(self.settings.num_frames, "the series ended before", out);
+        let reason = GapReason::NotReceived("the series ended before".to_owned());
+        self.gap_until(self.settings.num_frames, &reason, out);
     }
 }
 

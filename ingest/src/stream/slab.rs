@@ -4,12 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::zmtp::MOST_PARTS;
 use crate::counters::Histogram;
 
 /// A piece of memory that goes from the receiving thread to whoever reads the messages, and back to be used again.
 #[derive(Debug)]
 pub struct Slab {
     memory: Vec<u8>,
+    /// Bytes it has when no message is longer.
+    own_bytes: usize,
     /// Bytes received.
     filled: usize,
     /// Where the message that is not whole yet begins; `filled` where there is none.
@@ -23,16 +26,35 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Memory of so many bytes.
+    /// Memory of so many bytes, and for what is noted of the messages in it: a fifth of that, and a little.
     pub fn new(bytes: usize) -> Self {
+        let most = most_parts(bytes);
         Self {
             memory: vec![0; bytes],
+            own_bytes: bytes,
             filled: 0,
             whole: 0,
-            parts: Vec::new(),
-            ends: Vec::new(),
+            parts: Vec::with_capacity(most),
+            ends: Vec::with_capacity(most),
             arrival: None,
         }
+    }
+
+    /// Bytes of memory that it takes, with all that is noted.
+    pub fn held_bytes(&self) -> usize {
+        let noted =
+            self.parts.capacity() * size_of::<Range<usize>>() + self.ends.capacity() * size_of::<usize>();
+        self.memory.capacity() + noted
+    }
+
+    /// Bytes that a message longer than the slab has made it grow by.
+    pub fn grown_bytes(&self) -> usize {
+        self.memory.len() - self.own_bytes
+    }
+
+    /// Whether a message of so many parts can be listed. An empty slab takes every message that a reader takes.
+    pub(super) fn lists(&self, parts: usize) -> bool {
+        self.parts.len() + parts <= most_parts(self.own_bytes)
     }
 
     /// Bytes there is room for, all in all.
@@ -65,8 +87,12 @@ impl Slab {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything, and lets go of memory that one long message took.
     pub fn clear(&mut self) {
+        if self.memory.len() > self.own_bytes {
+            self.memory.truncate(self.own_bytes);
+            self.memory.shrink_to_fit();
+        }
         (self.filled, self.whole) = (0, 0);
         self.parts.clear();
         self.ends.clear();
@@ -109,12 +135,33 @@ impl Slab {
     pub(super) fn move_rest(&mut self, next: &mut Self, needed: usize) -> usize {
         next.clear();
         let begun = self.begun();
-        if next.memory.len() < needed.max(begun.len()) {
-            next.memory.resize(needed.max(begun.len()), 0);
-        }
+        next.grow(needed.max(begun.len()));
         next.memory[..begun.len()].copy_from_slice(&self.memory[begun.clone()]);
         next.filled = begun.len();
         self.filled = begun.start;
         begun.start
     }
+
+    /// Moves the message that has begun to the front and gives it room for `needed` bytes; there are no whole ones. Returns by
+    /// how much its bytes moved.
+    pub(super) fn stretch(&mut self, needed: usize) -> usize {
+        let begun = self.begun();
+        self.memory.copy_within(begun.clone(), 0);
+        (self.whole, self.filled) = (0, begun.len());
+        self.grow(needed);
+        begun.start
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        if bytes > self.memory.len() {
+            // to the byte: memory is counted
+            self.memory.reserve_exact(bytes - self.memory.len());
+            self.memory.resize(bytes, 0);
+        }
+    }
+}
+
+/// Parts that a slab of so many bytes lists, at most: messages have more than 128 bytes a part, or they are hostile.
+fn most_parts(bytes: usize) -> usize {
+    bytes / 128 + MOST_PARTS
 }

@@ -3,23 +3,32 @@
 //! [`StreamSource::next_series`] waits for the first image of a series and tells what is known of it;
 //! [`StreamSource::read_series`] sends its frames, in order, and returns when it is over.
 
+mod pending;
+mod reading;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{RecvTimeoutError, Sender};
+use crossbeam_channel::Sender;
 use kernels::bslz4_decode::decode_frame;
 use kernels::types::{CountType, DetectorShape, Item};
 
-use super::message::{Image, Message, MessageError, SeriesKey, Start, parse};
+use super::kind::{ChannelKind, Kinds};
+use super::message::{Message, MessageError, SeriesKey, Start};
 use super::receive::Received;
-use super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings, is_begun_again, remember};
-use super::slab::Slab;
+use super::series::{Ending, OwnedKey, SeriesCounts, SeriesSettings, is_begun_again, remember};
+use super::threshold::shown;
 use crate::counters::Counter;
 use crate::raw::RawBatch;
+use pending::{Pending, Taken, Waited};
+pub use reading::ChannelReading;
+use reading::Readings;
 
 /// How often a waiting source looks at the clock and the stop flag.
 const TICK: Duration = Duration::from_millis(20);
+/// As long as it is to be settled what the frames of a series are like.
+const SHORT_TICK: Duration = Duration::from_millis(5);
 
 /// A series that has begun.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,10 +37,14 @@ pub struct Announced {
     pub key: OwnedKey,
     /// Images of the series, where its start says so.
     pub num_images: Option<u64>,
-    /// Shape of an image.
+    /// Shape of an image, of the first channel.
     pub detector: Option<DetectorShape>,
-    /// Type of the counts; known from the first image alone.
+    /// Type of the counts, of the first channel.
     pub count_type: Option<CountType>,
+    /// What the frames of each channel are like; known once images came.
+    pub channels: Vec<ChannelKind>,
+    /// Whether the series has channels beside these.
+    pub has_others: bool,
     /// Energy of the electrons, eV.
     pub incident_energy_ev: Option<f64>,
     /// The detector's own words about itself.
@@ -49,7 +62,9 @@ impl Announced {
             key: OwnedKey::of(start.series),
             num_images: start.num_images,
             detector: start.detector,
-            count_type: None,
+            count_type: start.count_type,
+            channels: Vec::new(),
+            has_others: false,
             incident_energy_ev: start.incident_energy_ev,
             description: start.description.map(str::to_owned),
             serial_number: start.serial_number.map(str::to_owned),
@@ -57,10 +72,36 @@ impl Announced {
         }
     }
 
-    /// Whether an image has another shape than the start said.
-    fn is_unlike(&self, image: &Image<'_>) -> bool {
-        let shape = image.channels().next().map(|channel| channel.detector);
-        self.detector.is_some() && shape.is_some() && self.detector != shape
+    /// The same series with one of its channels, for those that read no other.
+    pub fn of_channel(&self, channel: &ChannelKind) -> Self {
+        let mut one = Self { has_others: self.has_others || self.channels.len() > 1, ..self.clone() };
+        one.settle(vec![channel.clone()]);
+        one
+    }
+
+    /// The name of its first channel.
+    pub fn channel(&self) -> &str {
+        shown(self.channels.first().map_or("", |channel| &channel.name))
+    }
+
+    /// How to read so many frames of its first channel.
+    pub fn reading(&self, num_frames: u64) -> SeriesSettings {
+        let first = self.channels.first();
+        SeriesSettings {
+            channel: first.map(|channel| channel.name.clone()),
+            kind: first.map(|channel| channel.kind),
+            ..SeriesSettings::new(num_frames)
+        }
+    }
+
+    /// Settles what its frames are like.
+    fn settle(&mut self, channels: Vec<ChannelKind>) {
+        if let Some(first) = channels.first() {
+            let detector = first.kind.detector;
+            (self.detector, self.count_type) = (Some(detector), Some(first.kind.count_type));
+            self.pixel_mask.take_if(|mask| mask.len() != detector.pixels());
+        }
+        self.channels = channels;
     }
 
     /// A series whose start was missed.
@@ -70,6 +111,8 @@ impl Announced {
             num_images: None,
             detector: None,
             count_type: None,
+            channels: Vec::new(),
+            has_others: false,
             incident_energy_ev: None,
             description: None,
             serial_number: None,
@@ -109,40 +152,29 @@ pub struct SeriesEnd {
 /// Reads series out of slabs.
 #[derive(Debug)]
 pub struct StreamSource {
-    received: Received,
+    pending: Pending,
     stop: Arc<AtomicBool>,
-    /// The slab that is being read, and the first of its messages that has not been taken.
-    current: Option<(Slab, usize)>,
     over: Vec<OwnedKey>,
     /// Messages that were not understood.
     garbage: Arc<Counter>,
     last_error: Option<MessageError>,
-    /// What the series that is read has come to so far.
-    live_counts: Arc<Mutex<SeriesCounts>>,
 }
 
 impl StreamSource {
     /// A source that reads what is received until `stop` is raised.
     pub fn new(received: Received, stop: Arc<AtomicBool>) -> Self {
         Self {
-            received,
+            pending: Pending::new(received),
             stop,
-            current: None,
             over: Vec::new(),
             garbage: Arc::default(),
             last_error: None,
-            live_counts: Arc::default(),
         }
     }
 
     /// Messages that were not understood, so far.
     pub fn garbage(&self) -> Arc<Counter> {
         Arc::clone(&self.garbage)
-    }
-
-    /// What the series that is read has come to, or the last one did; brought up to date with every slab.
-    pub fn live_counts(&self) -> Arc<Mutex<SeriesCounts>> {
-        Arc::clone(&self.live_counts)
     }
 
     /// Takes nothing of this series from now on.
@@ -157,11 +189,11 @@ impl StreamSource {
         self.last_error.as_ref()
     }
 
-    /// Waits for the first image of a series, which is not taken; what its start said is in the answer where it was heard.
+    /// Waits for the first images of a series, which are not taken; what its start said is in the answer where it was heard.
     /// Calls `heard` with each start: the detector is armed, no image has come. Nothing comes back once the stop flag is
     /// raised or the receiver is gone.
     pub fn next_series(&mut self, mut heard: impl FnMut(&Announced)) -> Option<Announced> {
-        let mut begun: Option<Announced> = None;
+        let mut begun: Option<(Announced, Kinds)> = None;
         loop {
             let mut over = std::mem::take(&mut self.over);
             let mut announced = None;
@@ -174,36 +206,60 @@ impl StreamSource {
                     return Taken::Yes;
                 }
                 match message {
-                    Message::Start(start) => heard(begun.insert(Announced::by_start(start))),
+                    Message::Start(start) => {
+                        heard(&begun.insert((Announced::by_start(start), Kinds::of_start(start))).0);
+                    }
                     Message::End(_) => {
                         // ended before its first image: cancelled, or all lost
-                        begun.take_if(|begun| begun.key.is(series));
+                        begun.take_if(|(begun, _)| begun.key.is(series));
                         remember(&mut over, OwnedKey::of(series));
                     }
-                    Message::Image(image)
-                        if begun
-                            .as_ref()
-                            .is_some_and(|begun| begun.key.is(series) && begun.is_unlike(image)) =>
-                    {
-                        // one odd frame must not decide what all others are taken for; it is missing
-                    }
-                    Message::Image(image) => {
-                        let of_start = begun.take().filter(|begun| begun.key.is(series));
-                        let mut series = of_start.unwrap_or_else(|| Announced::by_image(series));
-                        if let Some(channel) = image.channels().next() {
-                            series.detector = Some(channel.detector);
-                            series.count_type = Some(channel.count_type);
-                            series.pixel_mask.take_if(|mask| mask.len() != channel.detector.pixels());
-                        }
-                        announced = Some(series);
+                    Message::Image(_) => {
+                        let of_start = begun.take().filter(|(begun, _)| begun.key.is(series));
+                        let nothing = || (Announced::by_image(series), Kinds::default());
+                        announced = Some(of_start.unwrap_or_else(nothing));
                         return Taken::No;
                     }
                 }
                 Taken::Yes
             });
             self.over = over;
-            if announced.is_some() || !more {
-                return announced;
+            if let Some((mut series, kinds)) = announced {
+                let channels = self.settled(&series.key, kinds)?;
+                series.settle(channels);
+                return Some(series);
+            }
+            if !more {
+                return None;
+            }
+        }
+    }
+
+    /// Looks at the first images of a series, without taking them, until it is settled what its frames are like. Nothing
+    /// where the stop flag is raised.
+    fn settled(&mut self, key: &OwnedKey, mut kinds: Kinds) -> Option<Vec<ChannelKind>> {
+        let mut seen = 0;
+        loop {
+            let now = Instant::now();
+            let mut is_over = false;
+            seen = self.pending.look(seen, |message| {
+                match message {
+                    Message::Image(image) if key.is(image.series) => kinds.take(image, now),
+                    Message::End(series) if key.is(*series) => is_over = true,
+                    // of another series, or garbage between
+                    _ => {}
+                }
+                !is_over && !kinds.is_settled(now)
+            });
+            if is_over || kinds.is_settled(Instant::now()) {
+                return Some(kinds.channels());
+            }
+            if self.stop.load(Relaxed) {
+                return None;
+            }
+            match self.pending.more(SHORT_TICK) {
+                Waited::Came | Waited::Nothing => {}
+                Waited::Full | Waited::Gone => return Some(kinds.channels()),
             }
         }
     }
@@ -215,76 +271,53 @@ impl StreamSource {
         settings: SeriesSettings,
         frames: &Sender<Item<RawBatch>>,
     ) -> Option<SeriesEnd> {
-        let mut reader = SeriesReader::new(settings, std::mem::take(&mut self.over));
-        let mut is_listening = true;
-        let ending = loop {
-            let mut ending = None;
-            let mut send = |item| is_listening &= frames.send(item).is_ok();
-            let more = self.for_each_message(|message| {
-                ending = reader.take(message, Instant::now(), &mut send);
-                match ending {
-                    None => Taken::Yes,
-                    Some(Ending::NextSeries) => Taken::No,
-                    Some(_) => Taken::AndEnough,
-                }
-            });
-            let ending = ending.or_else(|| reader.look(Instant::now(), &mut send));
-            *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner) = reader.counts();
-            if ending.is_none() && !more {
-                // frames that overtook one that is missing have come, too
-                reader.close(&mut send);
-                break (!self.stop.load(Relaxed)).then_some(Ending::Closed);
+        let reading = ChannelReading { settings, frames: frames.clone(), counts: Arc::default() };
+        self.read_channels(vec![reading]).pop().flatten()
+    }
+
+    /// Sends the frames of the next series, channel by channel, until all of them are over, each for its own reason; what has
+    /// not come of a channel is sent there as gaps. Nothing comes back of one where the stop flag is raised or nobody
+    /// listens to it.
+    ///
+    /// A channel whose frames are not taken holds up the others.
+    pub fn read_channels(&mut self, channels: Vec<ChannelReading>) -> Vec<Option<SeriesEnd>> {
+        let mut readings = Readings::new(channels, std::mem::take(&mut self.over));
+        while !readings.are_over() {
+            let more = self.for_each_message(|message| readings.take(message));
+            readings.look();
+            if !more {
+                readings.close((!self.stop.load(Relaxed)).then_some(&Ending::Closed));
             }
-            if ending.is_some() || !is_listening {
-                break ending;
-            }
-        };
-        let counts = reader.counts();
-        self.over = reader.into_over();
-        ending.map(|ending| SeriesEnd { ending, counts })
+        }
+        let (ends, over) = readings.into_ends();
+        self.over = over;
+        ends
     }
 
     /// Hands over messages until one is not taken, or those received so far are all taken, or a moment has passed.
     /// False once no more can come.
     fn for_each_message(&mut self, mut each: impl FnMut(&Message<'_>) -> Taken) -> bool {
-        if self.current.is_none() {
-            match self.received.slabs.recv_timeout(TICK) {
-                Ok(mut slab) => {
-                    slab.taken();
-                    self.current = Some((slab, 0));
-                }
-                Err(RecvTimeoutError::Timeout) => return !self.stop.load(Relaxed),
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
+        match self.pending.wait(TICK) {
+            Waited::Came | Waited::Full => {}
+            Waited::Nothing => return !self.stop.load(Relaxed),
+            Waited::Gone => return false,
         }
-        let Some((slab, at)) = &mut self.current else { return true };
-        for parts in slab.messages().skip(*at) {
-            let taken = match parse(parts) {
+        let (garbage, last_error) = (&self.garbage, &mut self.last_error);
+        let mut was_left = false;
+        self.pending.take_each(|message| {
+            let taken = match message {
                 Ok(message) => each(&message),
                 Err(error) => {
-                    self.garbage.add(1);
-                    self.last_error = Some(error);
+                    garbage.add(1);
+                    *last_error = Some(error);
                     Taken::Yes
                 }
             };
-            *at += usize::from(!matches!(taken, Taken::No));
-            if !matches!(taken, Taken::Yes) {
-                return true;
-            }
-        }
-        if let Some((slab, _)) = self.current.take() {
-            // nobody receives any more: then nobody needs it
-            let _ = self.received.spent.send(slab);
-        }
-        !self.stop.load(Relaxed)
+            was_left = !matches!(taken, Taken::Yes);
+            taken
+        });
+        was_left || !self.stop.load(Relaxed)
     }
-}
-
-/// What became of a message.
-enum Taken {
-    Yes,
-    AndEnough,
-    No,
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ struct Blob<'a> {
 struct Config<'a> {
     nimages: Option<u64>,
     ntrigger: Option<u64>,
+    bit_depth_image: Option<u64>,
     x_pixels_in_detector: Option<u64>,
     y_pixels_in_detector: Option<u64>,
     photon_energy: Option<f64>,
@@ -164,6 +165,12 @@ fn start<'a>(
         if let (Some(rows), Some(cols)) = (config.y_pixels_in_detector, config.x_pixels_in_detector) {
             start.detector = Some(shape(rows, cols)?);
         }
+        start.count_type = match config.bit_depth_image {
+            Some(8) => Some(CountType::U8),
+            Some(16) => Some(CountType::U16),
+            Some(32) => Some(CountType::U32),
+            _ => None,
+        };
         start.incident_energy_ev = config.photon_energy;
         start.frame_time_s = config.frame_time;
         start.count_time_s = config.count_time;

@@ -73,6 +73,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>, MessageError> {
             "data" => read_channels(&mut decoder, &mut image)?,
             "image_size_x" => fields.size_x = whole(&mut decoder)?,
             "image_size_y" => fields.size_y = whole(&mut decoder)?,
+            "image_dtype" => start.count_type = text(&mut decoder)?.and_then(count_type),
             "number_of_images" => start.num_images = whole(&mut decoder)?,
             "incident_energy" => start.incident_energy_ev = number(&mut decoder)?,
             "frame_time" => start.frame_time_s = number(&mut decoder)?,
@@ -245,6 +246,16 @@ fn expect_len(decoder: &mut Decoder<'_>, expected: u64) -> Result<(), MessageErr
     match decoder.array()? {
         Some(len) if len == expected => Ok(()),
         other => Err(MessageError::Cbor(format!("got an array of {other:?}, expected {expected}"))),
+    }
+}
+
+/// A type by its name; nothing where it is another.
+fn count_type(name: &str) -> Option<CountType> {
+    match name {
+        "uint8" => Some(CountType::U8),
+        "uint16" => Some(CountType::U16),
+        "uint32" => Some(CountType::U32),
+        _ => None,
     }
 }
 

@@ -31,7 +31,7 @@ const COMMAND: u8 = 4;
 /// Longest command that is read: READY with its properties, PING, ERROR.
 const MOST_COMMAND_BYTES: u64 = 4096;
 /// Most parts of a message: nine of a start of stream v1, and some more.
-const MOST_PARTS: usize = 64;
+pub(super) const MOST_PARTS: usize = 64;
 
 /// What a connection can end with.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,8 @@ pub struct PullReader<S> {
     parts: Vec<Range<usize>>,
     /// Offset of the first byte that no frame has taken.
     at: usize,
+    /// Whether messages have come that the slab cannot list: another has to.
+    is_behind: bool,
 }
 
 impl<S: Read + Write> PullReader<S> {
@@ -128,7 +130,13 @@ impl<S: Read + Write> PullReader<S> {
             }
             _ => return Err(ZmtpError::Flags { flags: COMMAND }),
         }
-        Ok(Self { stream, most_message_bytes, parts: Vec::with_capacity(MOST_PARTS), at: 0 })
+        Ok(Self {
+            stream,
+            most_message_bytes,
+            parts: Vec::with_capacity(MOST_PARTS),
+            at: 0,
+            is_behind: false,
+        })
     }
 
     /// The stream below, for its time-outs.
@@ -141,6 +149,10 @@ impl<S: Read + Write> PullReader<S> {
     /// # Errors
     /// [`ZmtpError`]: the connection is of no more use. Messages listed before stay.
     pub fn fill(&mut self, slab: &mut Slab) -> Result<Filled, ZmtpError> {
+        if std::mem::take(&mut self.is_behind) {
+            self.take_frames(slab)?;
+            return Ok(Filled::Bytes(0));
+        }
         let got = match self.stream.read(slab.room()) {
             Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(got) => got,
@@ -158,10 +170,25 @@ impl<S: Read + Write> PullReader<S> {
     /// Moves to another slab, taking the message that has begun along. `slab` then holds whole messages alone.
     pub fn change_slab(&mut self, slab: &mut Slab, next: &mut Slab) {
         let moved = slab.move_rest(next, self.needed(slab));
+        self.moved(moved);
+    }
+
+    /// Makes room in a slab that holds no whole message for what is known to come of the one that has begun.
+    pub fn stretch(&mut self, slab: &mut Slab) {
+        let moved = slab.stretch(self.needed(slab));
+        self.moved(moved);
+    }
+
+    /// Bytes that a slab has to grow by, or another in its place, for what is known to come.
+    pub fn growth(&self, slab: &Slab) -> usize {
+        self.needed(slab).saturating_sub(slab.capacity() - slab.grown_bytes())
+    }
+
+    fn moved(&mut self, by: usize) {
         for part in &mut self.parts {
-            *part = part.start - moved..part.end - moved;
+            *part = part.start - by..part.end - by;
         }
-        self.at -= moved;
+        self.at -= by;
     }
 
     /// Bytes that the message which has begun will take, as far as is known; at least one more than there are.
@@ -174,9 +201,9 @@ impl<S: Read + Write> PullReader<S> {
         announced.max(begun.end + 1) - begun.start
     }
 
-    /// Whether the slab has no room for what is known to come.
+    /// Whether the slab has no room for what is known to come, or for the list of it.
     pub fn wants_slab(&self, slab: &Slab) -> bool {
-        slab.begun().start + self.needed(slab) > slab.capacity()
+        self.is_behind || slab.begun().start + self.needed(slab) > slab.capacity()
     }
 
     fn take_frames(&mut self, slab: &mut Slab) -> Result<(), ZmtpError> {
@@ -193,6 +220,10 @@ impl<S: Read + Write> PullReader<S> {
             // below the limit, which fits memory
             let end = start + frame.bytes as usize;
             if end > begun.end {
+                return Ok(());
+            }
+            if !frame.is_command && !frame.has_more && !slab.lists(self.parts.len() + 1) {
+                self.is_behind = true;
                 return Ok(());
             }
             self.at = end;

@@ -27,6 +27,8 @@ pub enum GapReason {
     NotReceived(String),
     /// They were delivered and could not be decoded; the text names got and expected.
     Corrupt(String),
+    /// They were delivered and are of another shape, type or packing than the others, or without the channel that is wanted.
+    Unlike(String),
     /// The bytes could not be read (file missing, cut short, input error).
     Unreadable(String),
 }
@@ -36,6 +38,7 @@ impl std::fmt::Display for GapReason {
         match self {
             Self::NotReceived(why) => write!(f, "not received: {why}"),
             Self::Corrupt(why) => write!(f, "corrupt: {why}"),
+            Self::Unlike(why) => write!(f, "unlike the others: {why}"),
             Self::Unreadable(why) => write!(f, "unreadable: {why}"),
         }
     }

@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
+use ingest::stream::threshold::Threshold;
 use serde_json::Value;
 
 use super::{Refused, Shared, conflict, refused};
@@ -34,13 +35,12 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
     if shared.request.record.is_none() {
         return Err(conflict(&nothing_recorded()));
     }
-    let channel = shared.request.channel.clone();
     let Some(entry) = hub.recorded_before.entry(&number) else {
         let series = shared.series(&number)?;
         if let Some(progress) = series.export().filter(|progress| progress.is_under_way()) {
             return taken(&progress);
         }
-        let progress = ask_for_export(&series, hub, channel).map_err(|error| conflict(&error))?;
+        let progress = ask_for_export(&series, hub).map_err(|error| conflict(&error))?;
         hub.tell();
         return taken(&progress);
     };
@@ -51,7 +51,8 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
     let voltage = said.sources().iter().find_map(|source| source.values.voltage);
     let progress = hub.jobs.export(Export {
         key: entry.series.key.clone(),
-        channel,
+        // the channel of stream v1 has no name
+        channel: shared.request.threshold.one().filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
         out: hub.exports.join(name_of(&entry)),
         scan: None,
         voltage,
@@ -88,10 +89,12 @@ async fn finish(
     let rings = asked.rings(shared.request.rings).map_err(|error| conflict(&error))?;
     let request = RunRequest {
         master: log,
-        series: Some(entry.series.key.id),
+        series: None,
+        threshold: shared.request.threshold.one().map_or(Threshold::First, Threshold::Name),
         out: shared.request.out.clone(),
         optics,
         memory_budget_bytes: shared.request.memory_budget_bytes,
+        at_once: 1,
         threads: None,
         loss: asked.moments() == ssb::Moments::Compute,
         quiet: true,

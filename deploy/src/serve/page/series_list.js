@@ -39,7 +39,7 @@ export class SeriesList {
       item.series = series;
       setText(item.text, `${series.number}\n${series.state}\n${count(series.frames.received)} / ${count(series.frames.expected)}`);
       item.button.setAttribute('aria-pressed', String(series.number === shown));
-      item.button.title = `series ${series.number}, begun ${series.started_utc}, scan ${series.scan_shape.join(' x ')}`;
+      item.button.title = `series ${series.number}${series.channel ? `, ${series.channel}` : ''}, begun ${series.started_utc}, scan ${series.scan_shape.join(' x ')}`;
       if (root.children[index] !== item.row) root.insertBefore(item.row, root.children[index] ?? null);
       if (item.isSeen) this.#load(series.number);
     });

@@ -97,7 +97,7 @@ export function facts(series) {
   if (!series) return 'no series yet';
   const { optics } = series;
   const parts = [
-    `series ${series.number}, id ${series.id}`,
+    `series ${series.number}, id ${series.id}${series.channel ? `, ${series.channel}` : ''}`,
     `scan ${series.scan_shape.join(' × ')}`,
     `detector ${series.detector_shape?.join(' × ') ?? 'not known'} px`,
     series.count_type ?? 'count type not known',

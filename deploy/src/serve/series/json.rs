@@ -1,6 +1,7 @@
 //! A series as the API tells it.
 
-use ingest::stream::series::SeriesCounts;
+use std::sync::PoisonError;
+
 use serde_json::{Value, json};
 
 use super::{SHARED, Series};
@@ -13,11 +14,12 @@ use crate::serve::hub::seconds_since;
 use crate::serve::jobs::Progress;
 
 impl Series {
-    /// As the API tells it; `live` is what its reader has counted, while it reads.
-    pub(in crate::serve) fn json(&self, live: Option<&SeriesCounts>) -> Value {
+    /// As the API tells it.
+    pub(in crate::serve) fn json(&self) -> Value {
         let inner = self.inner();
         let ended = inner.ended.as_ref();
-        let counts = ended.map(|ended| ended.counts).or(live.copied()).unwrap_or_default();
+        let live = || *self.live_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = ended.map_or_else(live, |ended| ended.counts);
         let totals = inner.running.as_ref().map(|running| running.resident.snapshot().totals());
         let ingested = inner.running.as_ref().map(|running| &running.counters);
         let so_far = ingested.map_or((0, 0), |all| (all.frames_missing.get(), all.frames_corrupt.get()));
@@ -48,6 +50,7 @@ impl Series {
             "number": self.number,
             "id": self.announced.key.id,
             "unique_id": self.announced.key.unique_id,
+            "channel": self.announced.channel(),
             "state": inner.state(self.frames).word(),
             "started_utc": utc(self.started.0),
             "frames": {

@@ -29,7 +29,7 @@ fn a_source_reads_the_series_of_a_log() {
             let announced = source.next_series(|_| ()).unwrap();
             assert_eq!((announced.key.id, announced.num_images), (id, Some(images)));
             let silence = Duration::from_millis(200);
-            let settings = SeriesSettings { silence, ..SeriesSettings::new(images) };
+            let settings = SeriesSettings { silence, ..announced.reading(images) };
             let (frames, frames_in) = bounded(1000);
             let end = source.read_series(settings, &frames).unwrap();
             drop(frames);

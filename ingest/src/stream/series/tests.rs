@@ -1,3 +1,5 @@
+use kernels::bslz4_decode::Encoding;
+use kernels::types::{CountType, DetectorShape};
 use proptest::prelude::*;
 
 use super::super::message::Packed;
@@ -18,9 +20,9 @@ fn image(id: u64, number: u64, bytes: &[u8]) -> Message<'_> {
 
 /// What came out: each frame with its bytes, or nothing where it is missing.
 #[derive(Default)]
-struct Came(Vec<Option<Vec<u8>>>);
+struct Arrived(Vec<Option<Vec<u8>>>);
 
-impl Came {
+impl Arrived {
     fn add(&mut self, item: Item<RawBatch>) {
         match item {
             Item::Data(batch) => {
@@ -44,7 +46,7 @@ fn bytes_of(number: u64) -> Vec<u8> {
 #[test]
 fn a_series_in_order_is_complete_with_its_last_frame() {
     let mut reader = SeriesReader::new(SeriesSettings::new(300), Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
+    let (now, mut came) = (Instant::now(), Arrived::default());
     for number in 0..300 {
         let bytes = bytes_of(number);
         let ending = reader.take(&image(5, number, &bytes), now, |item| came.add(item));
@@ -57,7 +59,7 @@ fn a_series_in_order_is_complete_with_its_last_frame() {
 #[test]
 fn an_end_that_overtakes_frames_waits_for_them() {
     let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
+    let (now, mut came) = (Instant::now(), Arrived::default());
     let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
     assert_eq!(take(&image(5, 0, b"a")), None);
     assert_eq!(take(&Message::End(key(5))), None);
@@ -71,7 +73,7 @@ fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
     let settings = SeriesSettings::new(5);
     for (ending, wait) in [(Ending::EndOfSeries, settings.grace), (Ending::Silence, settings.silence)] {
         let mut reader = SeriesReader::new(settings.clone(), Vec::new());
-        let (now, mut came) = (Instant::now(), Came::default());
+        let (now, mut came) = (Instant::now(), Arrived::default());
         assert_eq!(reader.look(now + Duration::from_secs(3600), |_| ()), None, "it has not begun");
         reader.take(&image(5, 1, b"b"), now, |item| came.add(item));
         if ending == Ending::EndOfSeries {
@@ -83,14 +85,14 @@ fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
         assert_eq!(came.0, [None, Some(b"b".to_vec()), None, None, None]);
     }
     let mut reader = SeriesReader::new(settings.clone(), Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
+    let (now, mut came) = (Instant::now(), Arrived::default());
     reader.take(&image(5, 0, b"a"), now, |item| came.add(item));
     let next = image(6, 0, b"A");
     assert_eq!(reader.take(&next, now, |item| came.add(item)), Some(Ending::NextSeries));
     assert_eq!(came.0.iter().flatten().count(), 1);
     // what is left of the old series does not disturb the new one
     let mut reader = SeriesReader::new(settings, reader.into_over());
-    let mut came = Came::default();
+    let mut came = Arrived::default();
     for message in [image(5, 1, b"b"), next, Message::End(key(5)), image(6, 1, b"B")] {
         assert_eq!(reader.take(&message, now, |item| came.add(item)), None);
     }
@@ -102,7 +104,7 @@ fn a_frame_that_stays_away_too_long_is_given_up_and_late_when_it_comes() {
     let mut settings = SeriesSettings::new(100);
     settings.most_ahead = 10;
     let mut reader = SeriesReader::new(settings, Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
+    let (now, mut came) = (Instant::now(), Arrived::default());
     let order = (0..99).filter(|number| *number != 20).chain([20, 50, 99]);
     for number in order {
         let bytes = bytes_of(number);
@@ -123,21 +125,56 @@ fn the_end_of_a_series_that_was_not_seen_begins_nothing() {
     assert_eq!(reader.key(), None);
 }
 
+/// An image of `threshold_1` with counts of this type.
+fn image_of(count_type: CountType, number: u64) -> Message<'static> {
+    let mut image = Image::new(key(5), number);
+    let packed = Packed { encoding: Encoding::Bslz4, bytes: b"x" };
+    image.push(Channel { name: "threshold_1", detector: DETECTOR, count_type, packed });
+    Message::Image(image)
+}
+
 #[test]
-fn a_frame_unlike_the_first_or_beyond_the_last_is_counted_and_left_out() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(2), Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
-    let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
-    take(&image(5, 0, b"a"));
-    take(&image(5, 7, b"x"));
-    let mut wide = Image::new(key(5), 1);
-    let packed = Packed { encoding: Encoding::Bslz4, bytes: b"wide" };
-    wide.push(Channel { name: "threshold_1", detector: DETECTOR, count_type: CountType::U32, packed });
-    assert_eq!(take(&Message::Image(wide)), None);
-    take(&Message::Image(Image::new(key(5), 1)));
-    assert_eq!(take(&image(5, 1, b"b")), Some(Ending::Complete));
+fn a_frame_unlike_the_series_is_a_hole_that_says_so_at_once() {
+    let kind = Kind { encoding: Encoding::Bslz4, count_type: CountType::U16, detector: DETECTOR };
+    let settings = SeriesSettings {
+        channel: Some("threshold_1".to_owned()),
+        kind: Some(kind),
+        ..SeriesSettings::new(5)
+    };
+    let mut reader = SeriesReader::new(settings, Vec::new());
+    let (now, mut frames, mut holes) = (Instant::now(), Vec::new(), Vec::new());
+    let mut take = |message: &Message<'_>| {
+        reader.take(message, now, |item| match item {
+            Item::Data(batch) => frames.extend(batch.first..batch.end()),
+            Item::Gap(Gap { first, count, reason }) => holes.push((first, count, reason.to_string())),
+        })
+    };
+    // the first that comes is the odd one, and one overtakes its neighbour
+    assert_eq!(take(&image_of(CountType::U32, 0)), None);
+    assert_eq!(take(&image_of(CountType::U8, 2)), None);
+    assert_eq!(take(&image(5, 7, b"beyond")), None);
+    assert_eq!(take(&image(5, 1, b"b")), None);
+    assert_eq!(take(&Message::Image(Image::new(key(5), 3))), None);
+    assert_eq!(take(&image(5, 4, b"e")), Some(Ending::LastFrame));
+    assert_eq!(frames, [1, 4]);
+    let unlike =
+        |got: &str| format!("unlike the others: got a frame of 2x3 {got}, Bslz4, expected 2x3 u16, Bslz4");
+    let without = "unlike the others: the image came without threshold_1".to_owned();
+    assert_eq!(holes, [(0, 1, unlike("u32")), (2, 1, unlike("u8")), (3, 1, without)]);
     let counts = reader.counts();
-    assert_eq!((counts.unlike, counts.beyond, counts.without_channel, counts.frames), (1, 1, 1, 2));
+    assert_eq!((counts.unlike, counts.beyond, counts.without_channel, counts.frames), (2, 1, 1, 2));
+}
+
+#[test]
+fn a_frame_that_comes_again_as_it_should_be_before_its_turn_is_used() {
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let (now, mut came) = (Instant::now(), Arrived::default());
+    let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
+    take(&image_of(CountType::U16, 0));
+    take(&image_of(CountType::U32, 2));
+    take(&image_of(CountType::U16, 2));
+    assert_eq!(take(&image_of(CountType::U16, 1)), Some(Ending::Complete));
+    assert_eq!((reader.counts().unlike, reader.counts().frames), (1, 3));
 }
 
 proptest! {
@@ -161,7 +198,7 @@ proptest! {
             order.push(number);
         }
         let mut reader = SeriesReader::new(SeriesSettings::new(num_frames), Vec::new());
-        let (now, mut came) = (Instant::now(), Came::default());
+        let (now, mut came) = (Instant::now(), Arrived::default());
         let mut ending = None;
         for &number in &order {
             let bytes = bytes_of(number);
@@ -187,7 +224,7 @@ proptest! {
 #[test]
 fn the_end_of_another_series_ends_nothing() {
     let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
-    let (now, mut came) = (Instant::now(), Came::default());
+    let (now, mut came) = (Instant::now(), Arrived::default());
     for message in [image(5, 0, b"a"), Message::End(key(4)), image(5, 1, b"b")] {
         assert_eq!(reader.take(&message, now, |item| came.add(item)), None);
     }

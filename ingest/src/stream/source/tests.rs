@@ -53,7 +53,7 @@ fn listen(
                 let num_frames = announced.num_images.unwrap_or(1000);
                 let (frames, frames_in) = bounded(1000);
                 let settings =
-                    SeriesSettings { silence: Duration::from_secs(2), ..SeriesSettings::new(num_frames) };
+                    SeriesSettings { silence: Duration::from_secs(2), ..announced.reading(num_frames) };
                 let end = source.read_series(settings, &frames).unwrap();
                 drop(frames);
                 let mut came = Vec::new();
@@ -264,4 +264,115 @@ fn a_first_frame_of_another_shape_than_the_start_said_decides_nothing() {
     let (announced, came, _) = &series[0];
     assert_eq!(announced.detector, Some(DetectorShape { rows: 96, cols: 192 }));
     assert!(came[0].is_none() && came[1..].iter().all(Option::is_some));
+}
+
+#[test]
+fn a_first_frame_of_another_type_decides_nothing_whether_the_start_came_or_not() {
+    for has_start in [true, false] {
+        for version in [Version::V1, Version::V2] {
+            let (series, _, _) = listen(
+                1,
+                |_| (),
+                |socket| {
+                    let facts = facts(3, 40);
+                    let odd = SeriesFacts { count_type: CountType::U32, ..facts.clone() };
+                    if has_start {
+                        socket.send(&facts.start(version));
+                    }
+                    socket.send(&odd.image(version, 0, &bytes_of(3, 0)));
+                    for number in 1..40 {
+                        socket.send(&facts.image(version, number, &bytes_of(3, number)));
+                    }
+                    socket.send(&facts.end(version));
+                },
+            );
+            let (announced, came, end) = &series[0];
+            assert_eq!(announced.count_type, Some(CountType::U16), "{version:?}, {has_start}");
+            assert!(came[0].is_none() && came[1..40].iter().all(Option::is_some), "{version:?}, {has_start}");
+            assert_eq!(end.counts.unlike, 1);
+        }
+    }
+}
+
+#[test]
+fn every_channel_is_an_acquisition_of_its_own_with_holes_of_its_own() {
+    let facts = facts(6, 60);
+    let names = ["threshold_1", "threshold_2", "difference"];
+    let bytes = |channel: usize, number: u64| bytes_of(6 + channel as u64, number);
+    // the difference is u32 in one image; threshold_2 is missing in another; a third image is lost
+    let (odd, without, lost) = (20, 30, 40);
+    let wide = SeriesFacts { count_type: CountType::U32, ..facts.clone() };
+    let mut messages = vec![facts.start(Version::V2)];
+    for number in (0..60).filter(|&number| number != lost) {
+        let frames: Vec<Vec<u8>> = (0..3).map(|channel| bytes(channel, number)).collect();
+        let mut channels: Vec<(&str, &[u8])> =
+            names.iter().copied().zip(frames.iter().map(Vec::as_slice)).collect();
+        if number == without {
+            channels.remove(1);
+        }
+        let facts = if number == odd { &wide } else { &facts };
+        messages.push(facts.image_of_channels(number, &channels));
+    }
+    messages.push(facts.end(Version::V2));
+    let (slabs, slabs_in) = bounded(1);
+    let (spent, _spent_in) = bounded(1);
+    slabs.send(super::super::zmtp::tests::listed(&messages)).unwrap();
+    drop(slabs);
+    let mut source = StreamSource::new(Received { slabs: slabs_in, spent }, Arc::default());
+    let announced = source.next_series(|_| ()).unwrap();
+    let found: Vec<_> = announced.channels.iter().map(|channel| channel.name.as_str()).collect();
+    assert_eq!(found, names);
+    let mut came = Vec::new();
+    let readings = announced.channels.iter().map(|channel| {
+        let one = announced.of_channel(channel);
+        assert_eq!((one.channel(), one.has_others), (channel.name.as_str(), true));
+        let (frames, frames_in) = bounded(1000);
+        came.push(frames_in);
+        ChannelReading { settings: one.reading(60), frames, counts: Arc::default() }
+    });
+    let readings = readings.collect();
+    let ends = source.read_channels(readings);
+    for (channel, (frames, end)) in came.into_iter().zip(ends).enumerate() {
+        let mut got = Vec::new();
+        for item in frames {
+            match item {
+                Item::Data(batch) => got.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
+                Item::Gap(gap) => got.resize(got.len() + gap.count as usize, None),
+            }
+        }
+        let mut expected: Vec<_> = (0..60).map(|number| Some(bytes(channel, number))).collect();
+        let holes = [odd, lost].into_iter().chain((channel == 1).then_some(without));
+        holes.for_each(|hole| expected[hole as usize] = None);
+        assert!(got == expected, "{}", names[channel]);
+        let counts = end.unwrap().counts;
+        let seen = (counts.frames, counts.unlike, counts.without_channel);
+        assert_eq!(seen, (58 - u64::from(channel == 1), 1, u64::from(channel == 1)));
+    }
+}
+
+#[test]
+fn a_channel_that_nobody_listens_to_any_more_does_not_end_the_others() {
+    let facts = facts(6, 300);
+    let mut messages = vec![facts.start(Version::V2)];
+    for number in 0..300 {
+        messages.push(facts.image_of_channels(number, &[("a", &[1; 20]), ("b", &[2; 20])]));
+    }
+    let (slabs, slabs_in) = bounded(1);
+    let (spent, _spent_in) = bounded(1);
+    slabs.send(super::super::zmtp::tests::listed(&messages)).unwrap();
+    drop(slabs);
+    let mut source = StreamSource::new(Received { slabs: slabs_in, spent }, Arc::default());
+    let announced = source.next_series(|_| ()).unwrap();
+    let reading = |channel: usize, frames| ChannelReading {
+        settings: announced.of_channel(&announced.channels[channel]).reading(300),
+        frames,
+        counts: Arc::default(),
+    };
+    let (gone, gone_in) = bounded(1000);
+    let (frames, frames_in) = bounded(1000);
+    drop(gone_in);
+    let ends = source.read_channels(vec![reading(0, gone), reading(1, frames)]);
+    assert_eq!(ends[0], None);
+    assert_eq!(ends[1].as_ref().map(|end| (&end.ending, end.counts.frames)), Some((&Ending::Complete, 300)));
+    assert_eq!(frames_in.iter().count(), 3);
 }

@@ -69,7 +69,8 @@ pub(crate) fn listed(messages: &[crate::stream::push::WireMessage]) -> Slab {
     let bytes: Vec<u8> = messages.iter().flat_map(|message| message.bytes().to_vec()).collect();
     let wire = Wire { incoming: [greeting_of_push(), bytes.clone()].into(), ..Wire::default() };
     let mut reader = PullReader::connect(wire, 1 << 30).unwrap();
-    let mut slab = Slab::new(bytes.len());
+    // room to list them all, however short they are
+    let mut slab = Slab::new(bytes.len() * 64);
     reader.fill(&mut slab).unwrap();
     slab
 }

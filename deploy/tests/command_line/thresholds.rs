@@ -1,0 +1,110 @@
+//! Several thresholds at once: each is an acquisition of its own, from one reading of the stream and again from the log.
+
+use std::path::Path;
+
+use ingest::stream::compose::{HeaderDetail, StartContents, Version};
+use ingest::stream::push::Sent;
+use serde_json::Value;
+
+use super::program::{code, result, sideband, stderr};
+use super::run::{run_demo, true_optics};
+use super::serve::{Daemon, Detector, EXACT, folders, voltage_kv};
+
+const NAMES: [&str; 3] = ["threshold_1", "threshold_2", "difference"];
+/// The image that comes without its second threshold.
+const WITHOUT: usize = 1234;
+
+/// Bytes of each value of an array, without the header of the file.
+fn values(folder: &Path, name: &str) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
+    let data = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let of_value = (bytes.len() - data) / 4096;
+    bytes[data..].chunks(of_value).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn every_threshold_is_acquired_as_its_own_source_and_again_from_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (expected, out, log) = (dir.path().join("files"), dir.path().join("results"), dir.path().join("log"));
+    run_demo(&expected, true_optics(-12.5));
+    let mut detector = Detector::new();
+    let more = ["--threshold", "all", "--series", "1", "--record", log.to_str().unwrap()];
+    let mut daemon = Daemon::start(&detector, &out, &more);
+    detector.wait_for_reader();
+    let names = NAMES.map(str::to_owned);
+    let contents = StartContents {
+        detail: HeaderDetail::All,
+        appendix: None,
+        config: &serde_json::Map::new(),
+        channels: &names,
+        arm_date: "2026-01-01T00:00:00Z",
+        pixel_mask: &[],
+    };
+    detector.socket.send(&detector.facts.full_start(Version::V2, &contents));
+    let frames: Vec<&[u8]> = detector.batches.iter().flat_map(|batch| batch.frames()).collect();
+    let last = frames.len() - 1;
+    for number in 0..frames.len() {
+        // the second threshold sees the scan backwards, the difference 100 positions on
+        let mut channels = vec![
+            (NAMES[0], frames[number]),
+            (NAMES[1], frames[last - number]),
+            (NAMES[2], frames[(number + 100) % 4096]),
+        ];
+        if number == WITHOUT {
+            channels.remove(1);
+        }
+        let image = detector.facts.image_of_channels(number as u64, &channels);
+        assert_eq!(detector.socket.send(&image), Sent::Yes);
+    }
+    detector.socket.send(&detector.facts.end(Version::V2));
+    let mut said: Vec<String> = (0..6).map(|_| daemon.next_line()).collect();
+    said.sort();
+    for (name, what) in [
+        ("threshold_1", "complete: 4096"),
+        ("threshold_2", "PARTIAL: 4095"),
+        ("difference", "complete: 4096"),
+    ] {
+        let found =
+            said.iter().any(|line| line.starts_with(&format!("series 41 {name}: {what} of 4096 frames")));
+        assert!(found, "{name}: {said:?}");
+    }
+    assert!(daemon.end().success());
+
+    let folder = folders(&out).remove(0);
+    for name in EXACT {
+        let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.npy"))).unwrap();
+        assert!(read(&folder.join(NAMES[0])) == read(&expected), "{name}");
+    }
+    let mut sums = values(&expected, "frame_sum");
+    assert_eq!(values(&folder.join(NAMES[2]), "frame_sum"), [&sums[100..], &sums[..100]].concat());
+    sums.reverse();
+    let mut backwards = values(&folder.join(NAMES[1]), "frame_sum");
+    // not a number where the frame is missing
+    (backwards.remove(WITHOUT), sums.remove(WITHOUT));
+    assert_eq!(backwards, sums);
+    let partial = &result(&folder.join(NAMES[1]))["frames"];
+    assert_eq!((&partial["missing"], &partial["gaps"][0]["first"]), (&Value::from(1), &Value::from(WITHOUT)));
+    assert_eq!(partial["gaps"][0]["kind"], "unlike");
+    assert_eq!(partial["gaps"][0]["reason"], "the image came without threshold_2");
+
+    let again = dir.path().join("again");
+    let (optics, kv) = (true_optics(-12.5), voltage_kv());
+    let mut args =
+        vec!["run", log.to_str().unwrap(), "--threshold", "all", "--series", "01KB0000000000000000000041"];
+    args.extend(["--out", again.to_str().unwrap(), "--quiet", "--voltage-kv", &kv]);
+    args.extend(optics.iter().map(String::as_str));
+    let output = sideband(&args);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for channel in NAMES {
+        for name in EXACT {
+            let read = |out: &Path| std::fs::read(out.join(channel).join(format!("{name}.npy"))).unwrap();
+            assert!(read(&again) == read(&folder), "{channel} {name}");
+        }
+    }
+    args[3] = "3";
+    let output = sideband(&args);
+    assert!(
+        stderr(&output)
+            .contains("got threshold threshold_3, expected one of threshold_1, threshold_2, difference")
+    );
+}

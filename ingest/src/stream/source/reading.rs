@@ -1,0 +1,133 @@
+//! One reading of a series for all of its channels that are wanted: each message is parsed once, and each channel's bytes are
+//! copied once, to where that channel's frames go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use kernels::types::Item;
+
+use super::super::message::Message;
+use super::super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings};
+use super::SeriesEnd;
+use super::pending::Taken;
+use crate::raw::RawBatch;
+
+/// A channel that is read.
+#[derive(Debug)]
+pub struct ChannelReading {
+    /// How; [`Announced::reading`](super::Announced::reading) knows.
+    pub settings: SeriesSettings,
+    /// Where its frames go.
+    pub frames: Sender<Item<RawBatch>>,
+    /// What it has come to so far; brought up to date with every slab.
+    pub counts: Arc<Mutex<SeriesCounts>>,
+}
+
+/// The channels of a series on their way.
+#[derive(Debug)]
+pub(super) struct Readings {
+    channels: Vec<Reading>,
+    /// What is over, as the channel knows it that was read the longest.
+    over: Vec<OwnedKey>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    counts: Arc<Mutex<SeriesCounts>>,
+    /// Gone when it is over.
+    running: Option<Running>,
+    end: Option<SeriesEnd>,
+}
+
+#[derive(Debug)]
+struct Running {
+    reader: SeriesReader,
+    frames: Sender<Item<RawBatch>>,
+    is_listening: bool,
+}
+
+impl Running {
+    /// Gives the reader something; what can be handed on goes on its way.
+    fn advance<R>(&mut self, step: impl FnOnce(&mut SeriesReader, &mut dyn FnMut(Item<RawBatch>)) -> R) -> R {
+        let Self { reader, frames, is_listening } = self;
+        step(reader, &mut |item| *is_listening &= frames.send(item).is_ok())
+    }
+}
+
+impl Readings {
+    /// Begins; those series are over already.
+    pub(super) fn new(channels: Vec<ChannelReading>, over: Vec<OwnedKey>) -> Self {
+        let begin = |ChannelReading { settings, frames, counts }| {
+            let reader = SeriesReader::new(settings, over.clone());
+            Reading { counts, running: Some(Running { reader, frames, is_listening: true }), end: None }
+        };
+        Self { channels: channels.into_iter().map(begin).collect(), over }
+    }
+
+    /// Whether every channel is over, or nobody wants it any more.
+    pub(super) fn are_over(&self) -> bool {
+        self.channels.iter().all(|channel| channel.running.is_none())
+    }
+
+    /// Gives a message to every channel that goes on. It is left where it is of the next series: that ends all of them.
+    pub(super) fn take(&mut self, message: &Message<'_>) -> Taken {
+        let now = Instant::now();
+        let mut is_of_next = false;
+        for channel in &mut self.channels {
+            let Some(running) = &mut channel.running else { continue };
+            let ending = running.advance(|reader, out| reader.take(message, now, out));
+            is_of_next |= ending == Some(Ending::NextSeries);
+            channel.settle(ending, &mut self.over);
+        }
+        match (is_of_next, self.are_over()) {
+            (true, _) => Taken::No,
+            (false, true) => Taken::AndEnough,
+            (false, false) => Taken::Yes,
+        }
+    }
+
+    /// Hands on what waits, and looks at the clock.
+    pub(super) fn look(&mut self) {
+        let now = Instant::now();
+        for channel in &mut self.channels {
+            if let Some(running) = &mut channel.running {
+                let ending = running.advance(|reader, out| reader.look(now, out));
+                *channel.counts.lock().unwrap_or_else(PoisonError::into_inner) = running.reader.counts();
+                channel.settle(ending, &mut self.over);
+            }
+        }
+    }
+
+    /// Nothing more can come; without an ending where that was asked for.
+    pub(super) fn close(&mut self, ending: Option<&Ending>) {
+        for channel in &mut self.channels {
+            let Some(mut running) = channel.running.take() else { continue };
+            // frames that overtook one that is missing have come, too
+            running.advance(|reader, out| reader.close(out));
+            channel.finish(running, ending.cloned(), &mut self.over);
+        }
+    }
+
+    /// How each channel ended, nothing where it was not read to an end; and what is over.
+    pub(super) fn into_ends(self) -> (Vec<Option<SeriesEnd>>, Vec<OwnedKey>) {
+        (self.channels.into_iter().map(|channel| channel.end).collect(), self.over)
+    }
+}
+
+impl Reading {
+    /// Lets go of a channel that is over, or that nobody wants.
+    fn settle(&mut self, ending: Option<Ending>, over: &mut Vec<OwnedKey>) {
+        let is_over = |running: &mut Running| ending.is_some() || !running.is_listening;
+        if let Some(running) = self.running.take_if(is_over) {
+            self.finish(running, ending, over);
+        }
+    }
+
+    fn finish(&mut self, running: Running, ending: Option<Ending>, over: &mut Vec<OwnedKey>) {
+        let counts = running.reader.counts();
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        self.end = ending.map(|ending| SeriesEnd { ending, counts });
+        *over = running.reader.into_over();
+    }
+}
