@@ -46,9 +46,7 @@ impl Simplon {
     fn value_of(&self, module: &str, kind: &str, name: &str, most_bytes: u64) -> anyhow::Result<Value> {
         let path = format!("/{module}/api/1.8.0/{kind}/{name}");
         let answer = self.request("GET", &path, "", PATIENCE, most_bytes)?;
-        let mut envelope: Value =
-            serde_json::from_str(&answer).with_context(|| format!("{name}: no JSON"))?;
-        Ok(envelope.get_mut("value").map_or(Value::Null, Value::take))
+        value_in(&answer).with_context(|| name.to_owned())
     }
 
     /// The detector's own mask, 0 is good, and its shape (rows, cols).
@@ -67,10 +65,7 @@ impl Simplon {
     pub fn command(&self, name: &str) -> anyhow::Result<Value> {
         let path = format!("/detector/api/1.8.0/command/{name}");
         let answer = self.request("PUT", &path, "", PATIENCE_FOR_COMMANDS, MOST_ANSWER_BYTES)?;
-        if answer.trim().is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_str(&answer).with_context(|| format!("{name}: no JSON"))
+        said_in(&answer).with_context(|| name.to_owned())
     }
 
     /// One request and its answer. HTTP/1.0: the answer ends with the connection.
@@ -108,8 +103,12 @@ impl Simplon {
     }
 }
 
-/// An array in JSON: `{"__darray__": [1, 0, 0], "type": "<u4", "shape": [rows, cols], "filters": ["base64"], "data": ..}`.
-fn darray(value: &Value) -> anyhow::Result<([usize; 2], Vec<u32>)> {
+/// An array in JSON: `{"__darray__": [1, 0, 0], "type": "<u4", "shape": [rows, cols], "filters": ["base64"], "data": ..}`: its shape and its
+/// values.
+///
+/// # Errors
+/// What was got and what expected.
+pub fn darray(value: &Value) -> anyhow::Result<([usize; 2], Vec<u32>)> {
     ensure!(value.get("__darray__").is_some(), "got no array, expected one with __darray__");
     let words = |key: &str| value.get(key).map_or_else(|| "nothing".to_owned(), Value::to_string);
     let shape = value.get("shape").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -134,8 +133,31 @@ fn darray(value: &Value) -> anyhow::Result<([usize; 2], Vec<u32>)> {
     Ok(([rows, cols], bytes.chunks_exact(width).map(word).collect()))
 }
 
+/// The value in an envelope, `{"value": ..}`; null where there is none.
+///
+/// # Errors
+/// No JSON.
+pub fn value_in(body: &str) -> anyhow::Result<Value> {
+    let mut envelope: Value = serde_json::from_str(body).context("no JSON")?;
+    Ok(envelope.get_mut("value").map_or(Value::Null, Value::take))
+}
+
+/// What a command is answered with; null where that is nothing.
+///
+/// # Errors
+/// No JSON.
+pub fn said_in(body: &str) -> anyhow::Result<Value> {
+    match body.trim() {
+        "" => Ok(Value::Null),
+        body => serde_json::from_str(body).context("no JSON"),
+    }
+}
+
 /// The body of an answer that says it went well.
-fn body_of(answer: &[u8]) -> anyhow::Result<String> {
+///
+/// # Errors
+/// No HTTP, a code that says it did not, or fewer bytes than announced.
+pub fn body_of(answer: &[u8]) -> anyhow::Result<String> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").context("no HTTP")?;
     let head = std::str::from_utf8(&answer[..end]).context("no HTTP")?;
     let code: u16 = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no HTTP")?;

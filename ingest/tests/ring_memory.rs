@@ -117,6 +117,7 @@ fn hostile_messages_take_no_more_memory_than_is_stated() {
             held_most < MOST_BYTES && most < MOST_BYTES + LONGEST,
             "{what}: {held_most} and {most} bytes"
         );
+        assert!(counters.ring_full.get() > 0, "{what}: nobody was told");
         // what was sent whole has come, once
         assert!(taken >= sent && counters.messages.get() as usize == taken, "{what}: {taken} of {sent}");
     }

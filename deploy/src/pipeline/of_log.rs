@@ -83,11 +83,8 @@ fn run_channel(
 ) -> anyhow::Result<RunReport> {
     let folder = &request.master;
     let stop = request.stop.flag();
-    let settings = LogSourceSettings {
-        pace: Pace::AsTaken,
-        series: Some(key.id),
-        ..LogSourceSettings::default()
-    };
+    let settings =
+        LogSourceSettings { pace: Pace::AsTaken, series: Some(key.id), ..LogSourceSettings::default() };
     let (log, received) = LogSource::new(LogReader::open(folder)?, settings, stop.clone());
     let mut source = StreamSource::new(received, stop);
     std::thread::scope(|scope| {

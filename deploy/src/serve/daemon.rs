@@ -62,7 +62,8 @@ fn before(request: &ServeRequest, armed: &Announced, hub: &Hub) -> Vec<String> {
 
 /// Lists a series that cannot be acquired, so that it is seen; returns how many that are.
 fn refuse(announced: &Announced, error: &anyhow::Error, hub: &Arc<Hub>, say: &(dyn Fn(&str) + Sync)) -> u64 {
-    hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None).failed(format!("{error:#}"), None);
+    hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None)
+        .failed(format!("{error:#}"), None);
     hub.tell();
     say(&format!("series {}: failed: {error:#}", announced.key.id));
     1

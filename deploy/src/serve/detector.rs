@@ -87,11 +87,7 @@ impl Watch {
             let state = detector.value("detector", "status", "state")?;
             let state = state.as_str().map(str::to_owned);
             let dropped = detector.value("stream", "status", "dropped")?;
-            // a list, one a channel, in some versions
-            let dropped = match &dropped {
-                Value::Array(all) => Some(all.iter().filter_map(Value::as_u64).sum()),
-                one => one.as_u64(),
-            };
+            let dropped = number_dropped(&dropped);
             let nimages = number("detector", "config", "nimages")?;
             let ntrigger = number("detector", "config", "ntrigger")?;
             let before = self.said();
@@ -114,10 +110,20 @@ impl Watch {
     }
 }
 
+/// How many were dropped: one number, or a list of them, one a channel, in some versions.
+fn number_dropped(said: &Value) -> Option<u64> {
+    match said {
+        Value::Array(all) => Some(all.iter().filter_map(Value::as_u64).fold(0, u64::saturating_add)),
+        one => one.as_u64(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -162,5 +168,15 @@ mod tests {
         let asked = unit.join().unwrap();
         assert_eq!(asked.iter().filter(|name| *name == "pixel_mask").count(), 1);
         assert_eq!(asked.iter().filter(|name| *name == "dropped").count(), 2);
+    }
+
+    #[test]
+    fn a_detector_that_says_nonsense_is_no_panic() {
+        assert_eq!(number_dropped(&json!([3, 4, "x"])), Some(7));
+        assert_eq!(number_dropped(&json!([u64::MAX, u64::MAX])), Some(u64::MAX));
+        assert_eq!([number_dropped(&json!(-1)), number_dropped(&json!({}))], [None, None]);
+        let scan = |images| Said { images: Some(images), ..Said::default() }.scan();
+        assert_eq!(scan((1, 4096)), None);
+        assert_eq!(scan((u64::MAX, u64::MAX)).unwrap().positions(), usize::MAX);
     }
 }

@@ -58,8 +58,8 @@ impl Api {
             .block_on(tokio::net::TcpListener::bind(wanted))
             .with_context(|| format!("the REST interface cannot listen on {wanted}"))?;
         let address = listener.local_addr()?;
-        let router =
-            Router::new().fallback(answer).with_state(Arc::new(Served { detector, files, pictures }));
+        let served = Arc::new(Served::new(detector, files, pictures));
+        let router = Router::new().fallback(answer).with_state(served);
         let (end, ended) = oneshot::channel::<()>();
         let serving = runtime.spawn(async move {
             let serve = axum::serve(listener, router);
@@ -89,17 +89,16 @@ impl Drop for Api {
     }
 }
 
-struct Served {
+/// What is served: a detector and the files of its set.
+#[derive(Debug)]
+pub struct Served {
     detector: Arc<Detector>,
     files: Files,
     pictures: Arc<Pictures>,
 }
 
 async fn answer(State(served): State<Arc<Served>>, request: Request) -> Response {
-    match served.answer(request).await {
-        Ok(response) => response,
-        Err(Refused { code, what }) => response(code, "text/plain; charset=utf-8", Body::from(what)),
-    }
+    served.respond(request).await
 }
 
 fn response(code: u16, content_type: &'static str, body: Body) -> Response {
@@ -114,6 +113,19 @@ fn json_response(value: &Value) -> Response {
 }
 
 impl Served {
+    /// Serves a detector.
+    pub fn new(detector: Arc<Detector>, files: Files, pictures: Arc<Pictures>) -> Self {
+        Self { detector, files, pictures }
+    }
+
+    /// Answers a request, whatever it is.
+    pub async fn respond(&self, request: Request) -> Response {
+        match self.answer(request).await {
+            Ok(response) => response,
+            Err(Refused { code, what }) => response(code, "text/plain; charset=utf-8", Body::from(what)),
+        }
+    }
+
     async fn answer(&self, request: Request) -> Result<Response, Refused> {
         let method = request.method().clone();
         let path = request.uri().path().to_owned();

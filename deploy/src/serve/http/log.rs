@@ -52,7 +52,11 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
     let progress = hub.jobs.export(Export {
         key: entry.series.key.clone(),
         // the channel of stream v1 has no name
-        channel: shared.request.threshold.one().filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
+        channel: shared
+            .request
+            .threshold
+            .one()
+            .filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
         out: hub.exports.join(name_of(&entry)),
         scan: None,
         voltage,
