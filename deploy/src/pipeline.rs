@@ -57,8 +57,8 @@ pub use again::Finished;
 pub use chosen::{Choices, Chosen};
 use ledger::Ledger;
 pub use of_log::run_key as run_of_log;
-pub(crate) use of_series::folder_name;
 pub use of_series::{SeriesOptics, of_series, square};
+pub(crate) use of_series::{folder_name, name_of_folder};
 use prepare::Prepared;
 pub use subject::Subject;
 

@@ -12,10 +12,12 @@ use ingest::record::{
     ExportSettings, ExportSummary, LogReport, MissingFrames, RecordError, SeriesInLog, export_series,
     list_series,
 };
+use ingest::stream::threshold::{Threshold, shown};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{Kilovolts, ScanShape};
 
 use super::{Ending, say, tell};
+use crate::pipeline::name_of_folder;
 use crate::report::utc;
 use crate::request::WrongFlags;
 
@@ -40,9 +42,10 @@ pub struct ExportArgs {
     /// Start of the file names; series_ID when not given.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Channel of stream v2, such as threshold_1; the first of the images when not given.
-    #[arg(long, value_name = "NAME")]
-    pub channel: Option<String>,
+    /// Which thresholds of stream v2: first, all (a set for each, NAME_CHANNEL), a number, or the name of a channel
+    /// [default: first].
+    #[arg(long, value_name = "WHICH", alias = "channel")]
+    pub threshold: Option<Threshold>,
     /// Accelerating voltage, where the stream does not say it.
     #[arg(long, value_name = "KV", value_parser = voltage)]
     pub voltage_kv: Option<f64>,
@@ -90,28 +93,51 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         return Ok(Ending::Done);
     };
     let chosen = choose_series(&series, args.series.as_deref(), "--series")?;
-    let settings = ExportSettings {
-        channel: args.channel.clone(),
-        images_per_file: args.images_per_file,
-        existing: if args.overwrite { Existing::Replace } else { Existing::Refuse },
-        missing: match args.missing {
-            Missing::Holes => MissingFrames::Hole,
-            Missing::Zeros => MissingFrames::Zeros,
-            Missing::Refuse => MissingFrames::Refuse,
-        },
-        scan: args.scan_shape,
-        voltage: args.voltage_kv.map(Kilovolts),
-        ..ExportSettings::new(args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.key.id)))
-    };
-    let summary = export_series(&args.log, &chosen.key, out, &settings).map_err(|error| match error {
-        RecordError::Filewriter(FilewriterError::Exists { .. }) => {
-            anyhow!("{error}; --overwrite replaces it")
-        }
-        error => error.into(),
-    })?;
-    tell_of_set(&summary, args);
-    say(&summary.set.master.display().to_string())?;
+    let name = args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.key.id));
+    for (channel, name) in sets(args.threshold.as_ref(), &chosen.channels, &name) {
+        let settings = ExportSettings {
+            channel,
+            images_per_file: args.images_per_file,
+            existing: if args.overwrite { Existing::Replace } else { Existing::Refuse },
+            missing: match args.missing {
+                Missing::Holes => MissingFrames::Hole,
+                Missing::Zeros => MissingFrames::Zeros,
+                Missing::Refuse => MissingFrames::Refuse,
+            },
+            scan: args.scan_shape,
+            voltage: args.voltage_kv.map(Kilovolts),
+            ..ExportSettings::new(name)
+        };
+        let summary = export_series(&args.log, &chosen.key, out, &settings).map_err(|error| match error {
+            RecordError::Filewriter(FilewriterError::Exists { .. }) => {
+                anyhow!("{error}; --overwrite replaces it")
+            }
+            error => error.into(),
+        })?;
+        tell_of_set(&summary, args);
+        say(&summary.set.master.display().to_string())?;
+    }
     Ok(Ending::Done)
+}
+
+/// The channel and the name of each set that is asked for, of those that a series has; no channel stands for the first.
+fn sets(asked: Option<&Threshold>, channels: &[String], name: &str) -> Vec<(Option<String>, String)> {
+    let has_names = channels.iter().any(|channel| !channel.is_empty());
+    match asked {
+        Some(Threshold::All) if channels.len() > 1 => {
+            let set = |(place, channel): (usize, &String)| {
+                (Some(channel.clone()), format!("{name}_{}", name_of_folder(channel, place)))
+            };
+            channels.iter().enumerate().map(set).collect()
+        }
+        // the channel of stream v1 has no name, and is the first threshold
+        Some(threshold @ (Threshold::Number(_) | Threshold::Name(_)))
+            if has_names || threshold.to_string() != shown("") =>
+        {
+            vec![(Some(threshold.to_string()), name.to_owned())]
+        }
+        _ => vec![(None, name.to_owned())],
+    }
 }
 
 /// The series that is asked for with a flag, or the only one.

@@ -161,11 +161,16 @@ pub fn of_series(
     Ok((subject, optics))
 }
 
-/// A channel's own folder, by its name; by its place where the name, which comes from outside, cannot be one.
+/// A channel's own folder.
 pub(crate) fn folder_name(announced: &Announced, place: usize) -> String {
+    name_of_folder(announced.channel(), place)
+}
+
+/// The name of a channel for a file; its place where the name, which comes from outside, cannot be one.
+pub(crate) fn name_of_folder(channel: &str, place: usize) -> String {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    match announced.channel() {
-        name if name.chars().all(is_of_name) => name.to_owned(),
+    match channel {
+        name if !name.is_empty() && name.chars().all(is_of_name) => name.to_owned(),
         _ => format!("channel_{place}"),
     }
 }

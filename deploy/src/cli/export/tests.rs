@@ -136,3 +136,20 @@ fn missing_frames_are_told_as_ranges() {
     assert_eq!(ranges(&missing), "0, 3 to 6, 9, 12 to 13, 20, ...");
     assert_eq!(ranges(&missing[1..2]), "3 to 6");
 }
+
+#[test]
+fn a_set_is_written_for_each_threshold_that_is_asked_for() {
+    let both = ["threshold_1".to_owned(), "../odd".to_owned()];
+    let of = |asked: &str, channels: &[String]| -> Vec<(Option<String>, String)> {
+        sets(Some(&asked.parse().unwrap()), channels, "s")
+    };
+    let set = |channel: Option<&str>, name: &str| (channel.map(str::to_owned), name.to_owned());
+    assert_eq!(sets(None, &both, "s"), [set(None, "s")]);
+    assert_eq!(of("first", &both), [set(None, "s")]);
+    assert_eq!(of("2", &both), [set(Some("threshold_2"), "s")]);
+    let all = [set(Some("threshold_1"), "s_threshold_1"), set(Some("../odd"), "s_channel_1")];
+    assert_eq!(of("all", &both), all);
+    let of_v1 = [String::new()];
+    assert_eq!([of("all", &of_v1), of("1", &of_v1)], [[set(None, "s")], [set(None, "s")]]);
+    assert_eq!(of("difference", &of_v1), [set(Some("difference"), "s")]);
+}
