@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, Uri};
-use deploy::open::open_set;
 use deploy::replay::monitor::Pictures;
 use deploy::replay::sender::Order;
 use deploy::replay::simplon::detector::{Detector, Shared, State};
 use deploy::replay::simplon::files::Files;
 use deploy::replay::simplon::http::Served;
+use deploy::replay::source::Source;
 use deploy::replay::{Rate, ReplaySettings, SeriesSource};
 use deploy::request::StopFlag;
 use deploy::simplon::{body_of, darray, said_in, value_in};
@@ -83,7 +83,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             }
             // as deep or as large as can be
             _ => {
-                let what: &[u8] = random.of(&[&b"["[..], b"9", b"{\"value\":", b"-1e", b"/"]);
+                let what: &[u8] = random.of::<&[u8]>(&[b"[", b"9", b"{\"value\":", b"-1e", b"/"]);
                 bytes.splice(at..at, what.repeat(1 + random.next(300)));
             }
         }
@@ -117,9 +117,10 @@ const BODIES: [&str; 8] = [
     "[]",
 ];
 
-fn settings(master: std::path::PathBuf) -> ReplaySettings {
+fn settings(source: std::path::PathBuf) -> ReplaySettings {
     ReplaySettings {
-        master,
+        source,
+        log_series: None,
         version: Version::V2,
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         stream_port: Some(0),
@@ -157,12 +158,12 @@ fn requests_and_answers_that_are_none_neither_panic_nor_take_memory() {
         .output()
         .unwrap();
     let settings = settings(String::from_utf8(made.stdout).unwrap().trim().into());
-    let set = open_set(&settings.master).unwrap();
+    let set = Source::open(&settings).unwrap();
     let source = Arc::new(SeriesSource::new(&set, &settings).unwrap());
     let (orders, orders_in) = crossbeam_channel::bounded(64);
     let shared = Arc::new(Shared::default());
     let detector = Arc::new(Detector::new(&set, source, &settings, shared.clone(), orders));
-    let served = Served::new(detector, Files::of(&set));
+    let served = Served::new(detector, Files::of(&set.files), Arc::new(Pictures::of(&set)));
     // a stream that ends what it is told to send at once
     std::thread::spawn(move || {
         for order in orders_in {
