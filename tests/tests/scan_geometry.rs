@@ -13,6 +13,7 @@ use deploy::rings::Rings;
 use deploy::simulate::SimulateArgs;
 use ingest::dectris::FileSet;
 use ingest::filewriter::{Existing, FilewriterSet, FilewriterSettings, MasterMetadata};
+use ingest::stream::threshold::Threshold;
 use kernels::Cpu;
 use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
@@ -141,6 +142,8 @@ fn run(master: &Path, out: &Path, told: Told, is_pinned: bool) -> RunReport {
     let request = RunRequest {
         master: master.to_owned(),
         series: None,
+        threshold: Threshold::First,
+        at_once: 1,
         out: out.to_owned(),
         optics: OpticsRequest { flags, ..OpticsRequest::default() },
         memory_budget_bytes: None,
@@ -150,7 +153,7 @@ fn run(master: &Path, out: &Path, told: Told, is_pinned: bool) -> RunReport {
         rings: Rings::default(),
         stop: StopFlag::default(),
     };
-    deploy::pipeline::run(request).unwrap()
+    deploy::pipeline::run(request).unwrap().remove(0)
 }
 
 const IMAGES: [&str; 9] =
