@@ -84,7 +84,7 @@ fn the_image_of_a_dragged_ring_is_that_of_its_mask_while_the_scan_comes() {
 
 #[test]
 fn a_mask_of_another_detector_and_missing_positions_are_refused() {
-    let dense = Dense::new(SCAN, DETECTOR, CountType::U16, &[5..6], 1);
+    let dense = Dense::new(SCAN, DETECTOR, CountType::U16, &[5..6, 9..9], 1);
     let (images, snapshot) = (MaskImages::default(), dense.resident(512).snapshot());
     let refused = images.mask_sum(&snapshot, &[true], Missing::Report).unwrap_err();
     assert!(matches!(refused, ResidentError::WrongElements { got: 1, .. }), "{refused}");

@@ -103,7 +103,7 @@ fn what_is_held_in_the_end_does_not_depend_on_what_was_shown() {
 
 #[test]
 fn questions_see_a_block_that_fills_as_far_as_it_is_shown() {
-    let dense = Dense::new(SCAN, DETECTOR, CountType::U16, &[1030..1034], 3);
+    let dense = Dense::new(SCAN, DETECTOR, CountType::U16, &[1030..1034, 2099..2099], 3);
     let resident = dense.empty_resident(Budget::UNLIMITED);
     let mut blocks = dense.encode(512).into_iter().filter_map(|item| match item {
         Item::Data(block) => Some(block),
