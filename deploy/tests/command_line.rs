@@ -149,12 +149,12 @@ fn inspect_says_what_is_there_and_what_a_run_needs() {
     assert_eq!((&json["frames_present"], &json["energy_kev"]), (&16.into(), &200.0.into()));
 
     let text = stdout(&sideband(&["inspect", &master, "--scan-shape", "5x4"]));
-    assert!(text.contains("20 positions") && text.contains("--rotation-deg DEG"), "{text}");
+    assert!(text.contains("needs 20 frames") && text.contains("--rotation-deg DEG"), "{text}");
     let mut args = vec!["inspect", &master, "--scan-shape", "5x4"];
     args.extend(flags);
     let text = stdout(&sideband(&args));
     assert!(
-        text.contains("20 positions") && text.contains("16 frames") && text.contains("NOT succeed"),
+        text.contains("needs 20 frames") && text.contains("16 frames") && text.contains("NOT succeed"),
         "{text}"
     );
 }
