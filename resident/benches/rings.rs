@@ -130,9 +130,8 @@ fn main() {
     }
     let snapshot = resident.snapshot();
     println!(
-        "Scan {scan}, detector {detector}, u16, {dose} electrons/frame, a ring dragged in {steps} steps, {} ({} threads); answers checked.\n",
+        "Scan {scan}, detector {detector}, u16, {dose} electrons/frame, a ring dragged in {steps} steps, {}; answers checked.\n",
         kernels::Device::name(&Cpu),
-        rayon::current_num_threads(),
     );
     println!("| drag | every image anew, ms p50 and p95 | each from the one before, ms p50 and p95 |");
     println!("|---|---|---|");
