@@ -80,7 +80,7 @@ fn every_threshold_is_acquired_as_its_own_source_and_again_from_the_log() {
     sums.reverse();
     let mut backwards = values(&folder.join(NAMES[1]), "frame_sum");
     // not a number where the frame is missing
-    (backwards.remove(WITHOUT), sums.remove(WITHOUT));
+    drop((backwards.remove(WITHOUT), sums.remove(WITHOUT)));
     assert_eq!(backwards, sums);
     let partial = &result(&folder.join(NAMES[1]))["frames"];
     assert_eq!((&partial["missing"], &partial["gaps"][0]["first"]), (&Value::from(1), &Value::from(WITHOUT)));
