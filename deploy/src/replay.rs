@@ -1,6 +1,6 @@
 //! `sideband replay`: a detector to test against. A file set or a recording goes over the wire as a detector control unit sends it.
 //!
-//! In: a DECTRIS file set, or a series of a recording. Out: its frames, compressed as they are stored, over a ZeroMQ PUSH socket (stream v1 or v2), and a
+//! In: a DECTRIS file set, a series of a recording, or a simulation. Out: its frames, compressed as they are stored, over a ZeroMQ PUSH socket (stream v1 or v2), and a
 //! SIMPLON REST interface. [`run`] joins the parts: [`frames`] fetches frames, [`plan`] says what is sent in which order and
 //! with which faults, [`layout`] lays messages out before they are due, [`sender`] sends them.
 
@@ -27,6 +27,7 @@ use anyhow::{Context, ensure};
 use ingest::stream::compose::Version;
 
 use crate::request::{Interrupted, StopFlag, WrongFlags};
+use crate::simulate::SimulateArgs;
 use fault::FaultSwitch;
 use log::FaultLog;
 use monitor::Pictures;
@@ -70,6 +71,8 @@ impl std::str::FromStr for Rate {
 pub struct ReplaySettings {
     /// The DECTRIS master file, or the folder of a recording.
     pub source: PathBuf,
+    /// What is simulated instead of read, where that is asked for; an empty `out` writes no truth.
+    pub simulation: Option<SimulateArgs>,
     /// Number or unique name of the series of a recording; needed where it holds several.
     pub log_series: Option<String>,
     /// The version of the stream to begin with.

@@ -14,6 +14,7 @@ mod counts;
 mod elements;
 mod fourier;
 mod geometry;
+mod on_the_fly;
 mod produce;
 mod settings;
 mod specimen;
@@ -33,6 +34,7 @@ use kernels::types::{CountType, Kilovolts};
 
 pub use args::{RowCol, SimulateArgs, SpecimenName};
 pub use bad_pixels::{DeadPixel, HotPixel};
+pub use on_the_fly::OnTheFly;
 pub use specimen::Defect;
 pub use truth::{MadeWith, Truth};
 

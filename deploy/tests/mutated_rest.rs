@@ -119,6 +119,7 @@ const BODIES: [&str; 8] = [
 
 fn settings(source: std::path::PathBuf) -> ReplaySettings {
     ReplaySettings {
+        simulation: None,
         source,
         log_series: None,
         version: Version::V2,

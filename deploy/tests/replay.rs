@@ -18,5 +18,7 @@ mod reader;
 mod recordings;
 #[path = "replay/simplon.rs"]
 mod simplon;
+#[path = "replay/simulated.rs"]
+mod simulated;
 #[path = "replay/streams.rs"]
 mod streams;

@@ -1,15 +1,17 @@
 //! `sideband replay`.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, FromArgMatches, ValueEnum};
 use ingest::stream::compose::Version;
 
 use super::{Ending, signals};
 use crate::replay::fault::FaultSwitch;
 use crate::replay::{Rate, ReplaySettings};
+use crate::request::WrongFlags;
+use crate::simulate::SimulateArgs;
 
 /// A version of the stream, as it is said on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,7 +27,8 @@ pub enum StreamVersion {
 /// Prints where it listens: one line for the stream, one for the REST interface; then one line a series.
 #[derive(Args, Clone, Debug)]
 pub struct ReplayArgs {
-    /// A DECTRIS master file, NAME_master.h5, or the folder of a recording.
+    /// A DECTRIS master file, NAME_master.h5; the folder of a recording; or the word simulate, for frames that are made while
+    /// they are sent.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
     /// Number or unique name of the series of a recording; needed where it holds several.
@@ -76,6 +79,9 @@ pub struct ReplayArgs {
     /// Write which frames were hit by what, one JSON object a series.
     #[arg(long, value_name = "FILE")]
     pub fault_log: Option<PathBuf>,
+    /// What is simulated, behind --: the flags of sideband simulate. --out DIR writes truth.json and truth_phase.npy there.
+    #[arg(last = true, value_name = "FLAGS OF SIMULATE")]
+    pub simulated: Vec<String>,
 }
 
 /// A time of at most a day.
@@ -86,12 +92,42 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// What `--out` of a simulation is when it is not given; no file system has it.
+const NO_FOLDER: &str = "\n";
+
+/// What is simulated, where the source is the word for it and nothing of that name is there.
+///
+/// # Errors
+/// Flags that `sideband simulate` does not take; flags of it beside another source.
+fn simulation(source: &Path, flags: &[String]) -> anyhow::Result<Option<SimulateArgs>> {
+    if source != Path::new("simulate") || source.exists() {
+        if flags.is_empty() {
+            return Ok(None);
+        }
+        return Err(WrongFlags::because(anyhow::anyhow!(
+            "got {} behind --, which is for the source simulate; the source is {}",
+            flags.join(" "),
+            source.display()
+        )));
+    }
+    let command = SimulateArgs::augment_args(clap::Command::new("sideband replay simulate --"));
+    let command = command.mut_arg("out", |out| out.required(false).default_value(NO_FOLDER));
+    let words = std::iter::once("simulate").chain(flags.iter().map(String::as_str));
+    let matches = command.try_get_matches_from(words).map_err(WrongFlags::because)?;
+    let mut args = SimulateArgs::from_arg_matches(&matches).map_err(WrongFlags::because)?;
+    if args.out == Path::new(NO_FOLDER) {
+        args.out = PathBuf::new();
+    }
+    Ok(Some(args))
+}
+
 /// Replays.
 ///
 /// # Errors
 /// Those of [`crate::replay::run`].
 pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<Ending> {
     let settings = ReplaySettings {
+        simulation: simulation(&args.source, &args.simulated)?,
         source: args.source,
         log_series: args.log_series,
         version: match args.stream {

@@ -1,4 +1,4 @@
-//! Frames by number, compressed as they are stored: those of a file set, or of a recording.
+//! Frames by number, compressed as they are stored: those of a file set, of a recording, or of a simulation.
 
 use std::fs::File;
 use std::io;
@@ -11,9 +11,13 @@ use ingest::open_regular;
 use ingest::record::{Place, RecordFinder};
 use ingest::source::StoredRun;
 use ingest::stream::push::WireMessage;
-use kernels::types::Item;
+use kernels::types::{CountType, DetectorShape, Item};
 
 use super::recording::Recording;
+use crate::simulate::OnTheFly;
+
+/// Simulated frames that are made at once, for every thread.
+const SIMULATED_PER_THREAD: u64 = 16;
 
 /// Fetches frames. Clones share the index and have files of their own open.
 #[derive(Debug)]
@@ -35,6 +39,11 @@ enum Store {
         recording: Arc<Recording>,
         finder: RecordFinder,
     },
+    Simulation {
+        simulation: Arc<OnTheFly>,
+        /// Frames that were made last, and the number of the first.
+        made: (u64, Vec<Vec<u8>>),
+    },
 }
 
 impl Clone for Frames {
@@ -43,6 +52,9 @@ impl Clone for Frames {
             Store::Set { runs, .. } => Store::Set { runs: Arc::clone(runs), open: None },
             Store::Recording { recording, .. } => {
                 Store::Recording { finder: recording.finder(), recording: Arc::clone(recording) }
+            }
+            Store::Simulation { simulation, .. } => {
+                Store::Simulation { simulation: Arc::clone(simulation), made: Default::default() }
             }
         };
         Self { store, ..*self }
@@ -64,9 +76,7 @@ impl Frames {
             })
             .collect();
         ensure!(set.frames_present() > 0, "{}: no frame of it can be read", set.master.display());
-        let raw = set.detector.pixels().saturating_mul(set.count_type.bytes()) as u64;
-        // a frame that does not compress is a little larger than its counts
-        let most_bytes = raw.saturating_add(raw / 4).saturating_add(1 << 16);
+        let most_bytes = most_bytes(set.detector, set.count_type);
         let store = Store::Set { runs: Arc::new(runs), open: None };
         Ok(Self { store, num_frames: set.frames_expected, most_bytes })
     }
@@ -76,6 +86,13 @@ impl Frames {
         let (num_frames, most_bytes) = (recording.num_frames, recording.largest_bytes);
         let store = Store::Recording { finder: recording.finder(), recording };
         Self { store, num_frames, most_bytes }
+    }
+
+    /// The frames of a simulation, made ahead in batches.
+    pub fn of_simulation(simulation: Arc<OnTheFly>) -> Self {
+        let num_frames = simulation.scan().positions() as u64;
+        let most_bytes = most_bytes(simulation.detector(), simulation.count_type());
+        Self { store: Store::Simulation { simulation, made: Default::default() }, num_frames, most_bytes }
     }
 
     /// Frames of the set, whether or not they are there.
@@ -101,6 +118,18 @@ impl Frames {
         let (runs, open) = match &mut self.store {
             Store::Set { runs, open } => (runs, open),
             Store::Recording { recording, finder } => return recording.frame(finder, number, bytes),
+            Store::Simulation { simulation, made } => {
+                let (first, frames) = made;
+                if !(*first..*first + frames.len() as u64).contains(&number) {
+                    let batch = SIMULATED_PER_THREAD * rayon::current_num_threads() as u64;
+                    let numbers = number..self.num_frames.min(number.saturating_add(batch));
+                    *made = (number, simulation.frames(numbers).map_err(io::Error::other)?);
+                }
+                let (first, frames) = made;
+                let Some(frame) = frames.get((number - *first) as usize) else { return Ok(false) };
+                bytes.extend_from_slice(frame);
+                return Ok(true);
+            }
         };
         let Some(at) = runs.partition_point(|run| run.first <= number).checked_sub(1) else {
             return Ok(false);
@@ -135,7 +164,15 @@ impl Frames {
     pub fn message(&mut self, place: Place) -> io::Result<WireMessage> {
         match &mut self.store {
             Store::Recording { recording, finder } => recording.message(finder, place),
-            Store::Set { .. } => Err(io::Error::other("a file set has no messages")),
+            Store::Set { .. } | Store::Simulation { .. } => {
+                Err(io::Error::other("there are no messages but those of a recording"))
+            }
         }
     }
+}
+
+/// Most bytes of a compressed frame: one that does not compress is a little larger than its counts.
+fn most_bytes(detector: DetectorShape, count_type: CountType) -> u64 {
+    let raw = detector.pixels().saturating_mul(count_type.bytes()) as u64;
+    raw.saturating_add(raw / 4).saturating_add(1 << 16)
 }

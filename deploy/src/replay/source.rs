@@ -1,4 +1,4 @@
-//! What is replayed: a file set or a recording, and what a detector would say of it.
+//! What is replayed: a file set, a recording or a simulation, and what a detector would say of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,12 +6,16 @@ use std::sync::Arc;
 use anyhow::Context;
 use ingest::dectris::{FileSet, Metadata};
 use kernels::bslz4_decode::Encoding;
-use kernels::types::{CountType, DetectorShape};
+use kernels::types::{CountType, DetectorShape, Pixels};
 
 use super::ReplaySettings;
 use super::frames::Frames;
 use super::recording::Recording;
 use crate::open::open_set;
+use crate::simulate::{OnTheFly, SimulateArgs};
+
+/// Time of a simulated frame where nothing else is asked for \[s\]: slow enough to be made meanwhile.
+const SIMULATED_FRAME_SECS: f64 = 1e-3;
 
 /// What every series of a replay is taken from.
 #[derive(Debug)]
@@ -42,6 +46,9 @@ impl Source {
     /// # Errors
     /// It cannot be opened, has no frame, or holds several series and none is named.
     pub fn open(settings: &ReplaySettings) -> anyhow::Result<Self> {
+        if let Some(args) = &settings.simulation {
+            return Self::of_simulation(args);
+        }
         if settings.source.is_dir() {
             return Self::of_recording(settings);
         }
@@ -56,6 +63,39 @@ impl Source {
             encoding: set.encoding,
             frames_expected: set.frames_expected,
             frames,
+            recording: None,
+        })
+    }
+
+    /// A simulation whose frames are made when they are to be sent. Its truth goes to `args.out`, where that is named.
+    fn of_simulation(args: &SimulateArgs) -> anyhow::Result<Self> {
+        let simulation = Arc::new(OnTheFly::new(args.clone())?);
+        let mut files = Vec::new();
+        if !args.out.as_os_str().is_empty() {
+            simulation.write_truth(&args.out).with_context(|| args.out.display().to_string())?;
+            files.extend(["truth.json", "truth_phase.npy"].map(|name| args.out.join(name)));
+        }
+        let detector = simulation.detector();
+        let metadata = Metadata {
+            incident_energy_ev: Some(simulation.incident_energy_ev()),
+            count_time_secs: Some(SIMULATED_FRAME_SECS),
+            frame_time_secs: Some(SIMULATED_FRAME_SECS),
+            saturation_value: Some(u64::from(simulation.count_type().marker())),
+            pixel_mask: Some(([detector.rows, detector.cols], simulation.pixel_mask().to_vec())),
+            beam_centre: Some(simulation.beam_centre().map(Pixels)),
+            description: Some("Simulated by sideband, not a real detector".to_owned()),
+            serial: Some("SIM-0001".to_owned()),
+            ..Metadata::default()
+        };
+        Ok(Self {
+            name: "the simulation".to_owned(),
+            metadata,
+            detector,
+            count_type: simulation.count_type(),
+            encoding: Encoding::Bslz4,
+            frames_expected: simulation.scan().positions() as u64,
+            files,
+            frames: Frames::of_simulation(simulation),
             recording: None,
         })
     }

@@ -27,13 +27,13 @@ pub(super) struct Exposure<'a> {
 }
 
 /// A frame, compressed, with its sums.
-struct Compressed {
-    bytes: Vec<u8>,
+pub(super) struct Compressed {
+    pub(super) bytes: Vec<u8>,
     totals: Totals,
 }
 
 /// Memory one thread needs.
-struct Desk<T> {
+pub(super) struct Desk<T> {
     wave: Scratch,
     means: Vec<f32>,
     drawn: Vec<u32>,
@@ -120,7 +120,7 @@ fn make_batches<T: Count>(
 }
 
 impl<T: Count> Desk<T> {
-    fn new(beam: &Beam) -> anyhow::Result<Self> {
+    pub(super) fn new(beam: &Beam) -> anyhow::Result<Self> {
         let pixels = beam.geometry().detector.pixels();
         let what = "the counts of a frame";
         Ok(Self {
@@ -131,7 +131,8 @@ impl<T: Count> Desk<T> {
         })
     }
 
-    fn expose(&mut self, exposure: &Exposure<'_>, frame: usize, mask: &[u32]) -> Compressed {
+    /// Makes a frame.
+    pub(super) fn expose(&mut self, exposure: &Exposure<'_>, frame: usize, mask: &[u32]) -> Compressed {
         exposure.beam.fractions(frame, &mut self.wave, &mut self.means);
         let electrons = exposure.electrons_per_frame as f32;
         self.means.iter_mut().for_each(|mean| *mean *= electrons);
