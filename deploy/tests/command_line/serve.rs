@@ -286,7 +286,7 @@ fn series_after_series_with_losses_is_told_apart_and_looked_at_again() {
     assert!(daemon.next_line().starts_with("series 42: receiving"));
     let line = daemon.next_line();
     assert!(
-        line.contains("PARTIAL: 4086 of 4096 frames, 10 missing (the last frame came, others did not)"),
+        line.contains("PARTIAL: 4086 of 4096 frames, 10 missing (the last frame came, others are missing)"),
         "{line}"
     );
 
