@@ -1,4 +1,5 @@
-"""The page of the daemon itself in headless Chromium: a replayed scan is watched to its phase, a ring is dragged.
+"""The page of the daemon itself in headless Chromium: a replayed scan is watched to its phase, a ring is dragged, the scan
+is taken for another.
 
     python tests/peers/page_live.py SIDEBAND
 
@@ -75,6 +76,15 @@ def watch(page, address):
     assert float(field.input_value()) < 0.7, field.input_value()
     assert pixels(page, PHASE) == phase, "a ring is no matter of the phase"
     print("ok a ring is dragged and its image changes")
+    for path in ("snake", "raster"):
+        page.click("#optics-open")
+        page.wait_for_function("() => document.querySelector('#optics-scan_shape').value === '64x64'")
+        page.select_option("#optics-scan_path", path)
+        page.uncheck("#optics-next")
+        before = pixels(page, BF)
+        page.click("#optics-apply")
+        page.wait_for_function("before => document.querySelector('[data-name=bf] canvas').toDataURL() !== before", arg=before, timeout=60000)
+    print("ok the frames of a scan are counted otherwise on the page, and as before")
 
 
 def main():

@@ -420,9 +420,21 @@ test('of the microscope what is new is asked for, and nonsense is refused by nam
 });
 
 test('a scan shape is rows by columns', () => {
-  for (const text of ['64x48', ' 64 × 48 ', '64, 48']) assert.deepEqual(optics.shapeBody(text), { scan_shape: [64, 48] });
-  assert.equal(optics.shapeBody(' '), null);
-  for (const text of ['64', '0x3', '-1x3', 'axb', '1.5x2']) assert.throws(() => optics.shapeBody(text), /scan shape: got/, text);
+  for (const text of ['64x48', ' 64 × 48 ', '64, 48']) assert.deepEqual(optics.geometryBody({ scan_shape: text }), { scan_shape: [64, 48] });
+  assert.equal(optics.geometryBody({ scan_shape: ' ' }), null);
+  for (const text of ['64', '0x3', '-1x3', 'axb', '1.5x2']) assert.throws(() => optics.geometryBody({ scan_shape: text }), /scan shape: got/, text);
+});
+
+test('of the scan only what is new is asked for, and what cannot be is refused in words', () => {
+  const known = { scan_shape: [64, 48], scan_path: 'raster', frames_per_position: 1, flyback_frames: 0, skip_frames: 0 };
+  const texts = optics.geometryTexts(known);
+  assert.equal(optics.geometryBody(texts, known), null);
+  const changed = { ...texts, scan_path: 'snake', flyback_frames: '16' };
+  assert.deepEqual(optics.geometryBody(changed, known), { scan_path: 'snake', flyback_frames: 16 });
+  assert.equal(optics.geometryTexts({ ...known, scan_shape: undefined }).scan_shape, '');
+  for (const [key, text] of [['frames_per_position', '0'], ['flyback_frames', '-1'], ['skip_frames', '1.5'], ['skip_frames', 'x']]) {
+    assert.throws(() => optics.geometryBody({ ...texts, [key]: text }, known), /got ".*", expected a whole number/, key);
+  }
 });
 
 test('an image is subscribed to with its series and its ring', () => {

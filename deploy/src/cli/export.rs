@@ -178,6 +178,7 @@ fn listed(series: &[SeriesInLog]) -> String {
         let name = series.key.unique_id.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let expected = series.num_images.map(|images| format!(" of {images}")).unwrap_or_default();
         let state = match (series.is_complete(), series.end_seen) {
+            _ if series.began_again > 0 => "several acquisitions of one number",
             (true, _) => "complete",
             (false, true) => "ended",
             (false, false) => "not ended",

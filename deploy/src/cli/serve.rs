@@ -1,6 +1,6 @@
 //! `sideband serve` on the command line.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -216,7 +216,11 @@ fn speak_up() {
     let usual = || EnvFilter::new("warn");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
     // already there where this library is used by another program
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
 }
 
 /// Serves until it is told to stop, or enough series have come.

@@ -35,6 +35,7 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
     let keys: Vec<&OwnedKey> = with_frames.iter().map(|series| &series.key).collect();
     let at = chosen(&keys, request.series.as_deref()).with_context(|| folder.display().to_string())?;
     let series = with_frames[at];
+    series.check_single()?;
     let bytes = series.bytes / series.channels.len().max(1) as u64;
     let mut reports = Vec::new();
     // how many there are is known once the first is found

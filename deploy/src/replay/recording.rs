@@ -101,7 +101,9 @@ impl Recording {
         if report.segments == 0 {
             bail!("the folder holds no recording");
         }
-        let key = choose_series(&series, asked, "--log-series")?.key.clone();
+        let chosen = choose_series(&series, asked, "--log-series")?;
+        chosen.check_single()?;
+        let key = chosen.key.clone();
         let mut found = Found::default();
         let mut reader = LogReader::open(folder)?;
         while let Some(record) = reader.next_record()? {

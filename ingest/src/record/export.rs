@@ -15,6 +15,7 @@ use kernels::types::{CountType, DetectorShape, Kilovolts, ScanShape};
 
 use super::error::RecordError;
 use super::reader::{LogReader, LogReport, Place, RecordFinder};
+use super::series::several;
 use crate::filewriter::{
     Existing, FilewriterSet, FilewriterSettings, FilewriterSummary, MasterMetadata, write_side_car,
 };
@@ -199,6 +200,7 @@ fn chosen<'a, 'b: 'a>(
 /// The first reading: which frames there are, and what the start says.
 fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Result<Found, RecordError> {
     let mut found = Found::default();
+    let mut again = 0;
     while let Some(record) = reader.next_record()? {
         if record.series != Some(key.id) {
             continue;
@@ -215,6 +217,7 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
                 found.num_images = start.num_images;
                 found.metadata = metadata::of_start(&start, record.parts(), settings.channel.as_deref());
             }
+            Message::Start(_) if key.unique_id.is_none() && !found.frames.is_empty() => again += 1,
             Message::Start(_) | Message::End(_) => {}
             Message::Image(image) => {
                 let name = found.kind.as_ref().map(|kind| kind.channel.as_str());
@@ -238,6 +241,9 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
                 }
             }
         }
+    }
+    if again > 0 {
+        return Err(several(key.id, again));
     }
     if !found.has_start {
         found.metadata = metadata::unknown();

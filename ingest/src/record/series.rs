@@ -33,6 +33,9 @@ pub struct SeriesInLog {
     pub last_arrival_nanos: u64,
     /// Bytes of its records.
     pub bytes: u64,
+    /// Starts that came behind images of it, where nothing but the number names the series (stream v1): other acquisitions
+    /// of the same number, which cannot be told apart any more.
+    pub began_again: u64,
     /// Whether its start is there.
     pub start_seen: bool,
     /// Whether its end is there.
@@ -99,6 +102,7 @@ impl SeriesInLog {
             first_arrival_nanos: record.arrival_nanos,
             last_arrival_nanos: record.arrival_nanos,
             bytes: 0,
+            began_again: 0,
             start_seen: false,
             end_seen: false,
             first: record.place,
@@ -112,6 +116,7 @@ impl SeriesInLog {
         self.last = record.place;
         match message {
             Message::Start(start) => {
+                self.began_again += u64::from(self.key.unique_id.is_none() && self.frames.count() > 0);
                 self.start_seen = true;
                 self.num_images = self.num_images.or(start.num_images);
                 self.detector = self.detector.or(start.detector);
@@ -130,10 +135,34 @@ impl SeriesInLog {
         }
     }
 
-    /// Whether every image that was announced is there.
-    pub fn is_complete(&self) -> bool {
-        self.num_images.is_some_and(|images| matches!(self.frames.ranges(), [only] if *only == (0..images)))
+    /// What is wrong with a series that is several, in words.
+    ///
+    /// # Errors
+    /// Its number came again.
+    pub fn check_single(&self) -> Result<(), RecordError> {
+        match self.began_again {
+            0 => Ok(()),
+            again => Err(several(self.key.id, again)),
+        }
     }
+
+    /// Whether every image that was announced is there, and it is one series.
+    pub fn is_complete(&self) -> bool {
+        self.began_again == 0
+            && self
+                .num_images
+                .is_some_and(|images| matches!(self.frames.ranges(), [only] if *only == (0..images)))
+    }
+}
+
+/// The refusal of a number that `again` other acquisitions have, too.
+pub(super) fn several(series: u64, again: u64) -> RecordError {
+    let why = format!(
+        "the log holds {} acquisitions of this number, which stream v1 does not tell apart (a detector that was restarted \
+         counts from 1 again); record each in a log folder of its own",
+        again.saturating_add(1)
+    );
+    RecordError::Series { series, why }
 }
 
 /// The series of a log in the order of their first messages, and what was found in the log.

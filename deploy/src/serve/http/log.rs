@@ -84,8 +84,14 @@ async fn finish(
     let Some(log) = shared.request.record.as_ref().map(|settings| settings.folder.clone()) else {
         return Err(conflict(&nothing_recorded()));
     };
+    entry.series.check_single().map_err(|error| conflict(&error.into()))?;
     if let Some(progress) = entry.finish.as_ref().filter(|progress| progress.is_under_way()) {
-        return taken(progress);
+        return match body {
+            None => taken(progress),
+            Some(_) => Err(conflict(&anyhow::anyhow!(
+                "it is being finished by what was asked for before; ask again when that is done"
+            ))),
+        };
     }
     let body = body.map_or_else(|| Value::Object(serde_json::Map::new()), |Json(body)| body);
     let optics = shared.asked_optics(&body)?;

@@ -431,3 +431,35 @@ with h5py.File(sys.argv[1], "r") as ours, h5py.File(sys.argv[2], "r") as theirs:
         python(script, &[summary.set.master.to_str().unwrap(), golden.master.to_str().unwrap()]);
     }
 }
+
+/// A detector that was restarted counts its series from 1 again, and stream v1 has no other name for them: the export held
+/// the frames of the first, and passed the second's off as doubled.
+#[test]
+fn two_acquisitions_of_one_number_are_never_passed_off_as_one() {
+    let facts = facts(1, 4);
+    for (version, expected) in [(Version::V1, 1), (Version::V2, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut messages = Vec::new();
+        for _ in 0..2 {
+            messages.push(facts.start(version));
+            messages.extend((0..4).map(|number| image(&facts, version, number)));
+            messages.push(facts.end(version));
+        }
+        let log = log_of(dir.path(), &messages);
+        let (series, _) = list_series(&log).unwrap();
+        assert_eq!(
+            (series.len(), series[0].began_again, series[0].is_complete()),
+            (1, expected, expected == 0)
+        );
+        let export =
+            export_series(&log, &key(&facts, version), &dir.path().join("out"), &ExportSettings::new("set"));
+        match expected {
+            0 => assert_eq!(export.unwrap().doubled, 4),
+            _ => {
+                let why = export.unwrap_err().to_string();
+                assert!(why.contains("2 acquisitions of this number"), "{why}");
+                assert!(series[0].check_single().is_err() && !dir.path().join("out").exists());
+            }
+        }
+    }
+}
