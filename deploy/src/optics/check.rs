@@ -116,6 +116,9 @@ pub(crate) fn in_keys(error: &OpticsError) -> String {
     }
 }
 
+/// Most frames of a scan that anybody asks for: 16 times the largest that is planned for, 2048 x 2048 with 4 a position.
+const MOST_SCAN_FRAMES: u64 = 1 << 28;
+
 /// Checks everything a source says.
 ///
 /// # Errors
@@ -175,6 +178,15 @@ pub(crate) fn check_source(source: &Source) -> Result<(), OpticsError> {
             let fine = (least..=most).contains(&frames);
             check(parameter, fine, &|| format!("{frames} frames"), &format!("{least} to {most} frames"))?;
         }
+    }
+    if let Some(shape) = values.scan_shape {
+        let positions = shape.rows.checked_mul(shape.cols);
+        let frames = positions.and_then(|positions| {
+            (positions as u64).checked_mul(values.frames_per_position.unwrap_or(1).max(1))
+        });
+        let fine = frames.is_some_and(|frames| frames <= MOST_SCAN_FRAMES);
+        let expected = format!("at most {MOST_SCAN_FRAMES} frames in all");
+        check(Parameter::ScanShape, fine, &|| shape.to_string(), &expected)?;
     }
     if let Some(centre) = values.bf_centre {
         let fine = centre.iter().all(|&Pixels(px)| px.is_finite() && px.abs() < 1e5);

@@ -97,7 +97,7 @@ impl Quantity {
             | Self::DarkField
             | Self::FrameSum
             | Self::DetectorTotal => "counts",
-            Self::MeanPattern => "counts a frame",
+            Self::MeanPattern => "counts a position",
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::simulate::{OnTheFly, SimulateArgs};
 
 /// Time of a simulated frame where nothing else is asked for \[s\]: slow enough to be made meanwhile.
 const SIMULATED_FRAME_SECS: f64 = 1e-3;
+/// Width of a simulated pixel, as in the files of a simulation \[m\].
+const SIMULATED_PIXEL_METRES: f64 = 1e-4;
 
 /// What every series of a replay is taken from.
 #[derive(Debug)]
@@ -83,6 +85,7 @@ impl Source {
             saturation_value: Some(u64::from(simulation.count_type().marker())),
             pixel_mask: Some(([detector.rows, detector.cols], simulation.pixel_mask().to_vec())),
             beam_centre: Some(simulation.beam_centre().map(Pixels)),
+            pixel_metres: Some(SIMULATED_PIXEL_METRES),
             description: Some("Simulated by sideband, not a real detector".to_owned()),
             serial: Some("SIM-0001".to_owned()),
             ..Metadata::default()

@@ -6,7 +6,7 @@ use kernels::types::CountType;
 use minicbor::data::{Tag, Type};
 use minicbor::decode::{Decoder, Error};
 
-use super::message::{Channel, Image, Message, MessageError, Packed, SeriesKey, Start, shape};
+use super::message::{Channel, Image, MOST_CHANNELS, Message, MessageError, Packed, SeriesKey, Start, shape};
 
 /// "Self-described CBOR".
 const SELF_DESCRIBED: u64 = 55_799;
@@ -99,7 +99,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Message<'_>, MessageError> {
             "detector_description" => start.description = text(&mut decoder)?,
             "channels" => {
                 for name in decoder.array_iter::<&str>()? {
-                    start.channels.push(name?);
+                    let name = name?;
+                    // an image has no more; the rest is nobody's
+                    if start.channels.len() < MOST_CHANNELS {
+                        start.channels.push(name);
+                    }
                 }
             }
             "pixel_mask" => start.pixel_mask = read_mask(&mut decoder)?,

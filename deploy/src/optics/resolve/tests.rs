@@ -125,7 +125,7 @@ fn a_scan_that_needs_more_than_the_frames_is_refused_with_both_numbers() {
     assert_eq!(request.frame_order(), optics.geometry.order());
     let mut request = enough();
     request.flags.scan_shape = Some(ScanShape { rows: usize::MAX, cols: 2 });
-    assert!(refusal(&request, &[file()]).contains("more frames than can be counted"));
+    assert!(refusal(&request, &[file()]).contains("268435456 frames"));
 }
 
 #[test]
@@ -205,4 +205,19 @@ fn a_wrong_scan_shape_is_said_together_with_what_is_missing() {
     for words in ["20000 frames", "4096 frames", "--semi-angle-mrad MRAD"] {
         assert!(text.contains(words), "'{words}' not in {text}");
     }
+}
+
+/// A shape of 2^53 x 2^53 was taken for the next series, which then failed.
+#[test]
+fn a_scan_that_nobody_can_keep_is_refused_when_it_is_said() {
+    for (rows, cols, frames) in
+        [(1 << 53, 1 << 53, 1), (1 << 20, 1 << 20, 1), (usize::MAX, 2, 1), (2048, 2048, 65_536)]
+    {
+        let scan_shape = Some(ScanShape { rows, cols });
+        let said = OpticsValues { scan_shape, frames_per_position: Some(frames), ..Default::default() };
+        let text = crate::optics::check_values(&said).unwrap_err().to_string();
+        assert!(text.contains(&format!("{rows}x{cols}")) && text.contains("268435456 frames"), "{text}");
+    }
+    let largest = Some(ScanShape { rows: 1 << 14, cols: 1 << 14 });
+    assert!(crate::optics::check_values(&OpticsValues { scan_shape: largest, ..Default::default() }).is_ok());
 }

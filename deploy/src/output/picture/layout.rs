@@ -10,6 +10,8 @@ use crate::output::{Axes, Image};
 
 /// The larger side of the image is at least this long on the page.
 const SIDE_AT_LEAST: usize = 512;
+/// The larger side of the image is at most this long on the page; what is longer is shown in part.
+const SIDE_AT_MOST: usize = 16_384;
 const INK: Rgb = [32, 34, 38];
 const FAINT_INK: Rgb = [105, 110, 118];
 const FRAME: Rgb = [60, 62, 66];
@@ -24,6 +26,8 @@ pub(super) struct Figure<'a> {
     contrast: Contrast,
     /// Page pixels an image pixel.
     magnification: usize,
+    /// Rows and columns of which one is shown, 1 for all.
+    every: usize,
     /// Height of a capital in the title.
     cap: f64,
 }
@@ -32,9 +36,10 @@ impl<'a> Figure<'a> {
     pub(super) fn new(image: &'a Image, map: ColourMap, contrast: Contrast) -> Self {
         let side = image.shape().into_iter().max().unwrap_or(1).max(1);
         let magnification = SIDE_AT_LEAST.div_ceil(side);
+        let every = side.div_ceil(SIDE_AT_MOST);
         // Large pictures are looked at from further away.
-        let cap = 12.0 * ((side * magnification) as f64 / 640.0).clamp(1.0, 4.0);
-        Self { image, map, contrast, magnification, cap }
+        let cap = 12.0 * ((side / every * magnification) as f64 / 640.0).clamp(1.0, 4.0);
+        Self { image, map, contrast, magnification, every, cap }
     }
 
     fn small_cap(&self) -> f64 {
@@ -65,7 +70,11 @@ impl<'a> Figure<'a> {
     }
 
     fn caption(&self) -> String {
-        format!("{}, {}", self.map.name(), self.contrast.described())
+        let part = match self.every {
+            1 => String::new(),
+            every => format!(", one row and column of {every} shown"),
+        };
+        format!("{}, {}{part}", self.map.name(), self.contrast.described())
     }
 
     fn hatched(&self) -> Option<String> {
@@ -98,7 +107,12 @@ impl<'a> Figure<'a> {
             ),
             (
                 "Pixel size",
-                format!("row {row} {unit}, col {col} {unit}; magnified {} times", self.magnification),
+                match self.every {
+                    1 => {
+                        format!("row {row} {unit}, col {col} {unit}; magnified {} times", self.magnification)
+                    }
+                    every => format!("row {row} {unit}, col {col} {unit}; one of {every} shown"),
+                },
             ),
         ];
         chunks.extend(self.hatched().map(|hatched| ("Hatched", hatched)));
@@ -111,7 +125,8 @@ impl<'a> Figure<'a> {
     /// The memory for the page cannot be had.
     pub(super) fn draw(&self, values: &[f64]) -> anyhow::Result<Canvas> {
         let [rows, cols] = self.image.shape();
-        let (image_width, image_height) = (cols * self.magnification, rows * self.magnification);
+        let shown = |side: usize| side.div_ceil(self.every) * self.magnification;
+        let (image_width, image_height) = (shown(cols), shown(rows));
         let (cap, small, margin) = (self.cap, self.small_cap(), self.margin());
         let texts = [(self.title(), cap), (self.subtitle(), small), (self.caption(), small)];
         let text_room =
@@ -147,8 +162,11 @@ impl<'a> Figure<'a> {
     fn draw_values(&self, canvas: &mut Canvas, values: &[f64], left: usize, top: usize) {
         let [_, cols] = self.image.shape();
         let size = self.magnification;
-        for (pixel, value) in values.iter().enumerate() {
-            let (x, y) = (left + pixel % cols * size, top + pixel / cols * size);
+        let shown = values.chunks(cols.max(1)).step_by(self.every).enumerate().flat_map(|(row, values)| {
+            values.iter().step_by(self.every).enumerate().map(move |(col, value)| (row, col, value))
+        });
+        for (row, col, value) in shown {
+            let (x, y) = (left + col * size, top + row * size);
             match self.contrast.place(*value) {
                 Some(place) => canvas.fill(x, y, size, size, self.map.colour(place)),
                 None => {
@@ -170,7 +188,7 @@ impl<'a> Figure<'a> {
         if (image_height as f64) < cap * 4.0 {
             return;
         }
-        let length = bar.length_px * self.magnification as f64;
+        let length = bar.length_px * self.magnification as f64 / self.every as f64;
         let (x, y) = (left as f64 + cap, bottom as f64 - cap * 1.2);
         let line: [Segment; 1] = [[[x, y], [x + length, y]]];
         let label_width = text_width(&bar.label, cap);

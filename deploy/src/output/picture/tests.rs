@@ -68,6 +68,17 @@ fn what_is_no_number_is_hatched_in_grey() {
     assert!(greys(vec![0.0; 64]) < 200);
 }
 
+/// A series of unknown shape is one row as long as it has frames: its picture took 2 kB a frame, 20 GB for ten million.
+#[test]
+fn a_row_of_a_million_positions_is_shown_in_part() {
+    let values = vec![0.25; 1_000_000];
+    let bytes = picture_png(&phase(1, 1_000_000, values)).unwrap();
+    let at = |from: usize| u32::from_be_bytes(bytes[from..from + 4].try_into().unwrap());
+    assert!((16_000..17_000).contains(&at(16)) && at(20) < 1000, "{} x {}", at(16), at(20));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("one of 62 shown"));
+}
+
 #[test]
 fn any_shape_and_any_values_give_a_picture() {
     for (rows, cols) in [(1, 1), (1, 700), (700, 1), (3, 2), (600, 500)] {

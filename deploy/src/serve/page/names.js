@@ -10,7 +10,7 @@ export const IMAGES = [
   { name: 'frame_sum', key: '6', label: 'Sum', title: 'All counts of a frame', axes: 'scan', unit: 'counts' },
   { name: 'phase', key: '7', label: 'Phase', title: 'Phase, single sideband', axes: 'scan', unit: 'rad' },
   { name: 'amplitude', key: '8', label: 'Amplitude', title: 'Amplitude, single sideband', axes: 'scan', unit: 'arb. unit' },
-  { name: 'mean_pattern', key: '9', label: 'Pattern', title: 'Mean diffraction pattern', axes: 'detector', unit: 'counts a frame' },
+  { name: 'mean_pattern', key: '9', label: 'Pattern', title: 'Mean diffraction pattern', axes: 'detector', unit: 'counts a position' },
   { name: 'fft', key: '0', label: 'FFT', title: 'Power spectrum', axes: 'fft', unit: 'log10 power' },
 ];
 

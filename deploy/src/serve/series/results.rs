@@ -127,7 +127,12 @@ impl Series {
         };
         let mut again = finished.again(Cpu, &snapshot, &pixel_mask, choices)?;
         if let Some(folder) = self.belongs() {
-            again.not_written = again.write(&folder).err().map(|error| format!("{error:#}"));
+            let written = again.write(&folder);
+            again.not_written = written.as_ref().err().map(|error| format!("{error:#}"));
+            // those before may not have been written
+            if let Some(ended) = self.inner().ended.as_mut().filter(|_| written.is_ok()) {
+                ended.folder = Some(folder);
+            }
         }
         self.take(again);
         Ok(true)
