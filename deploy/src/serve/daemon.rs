@@ -82,6 +82,9 @@ fn take_channels(
 ) -> u64 {
     let mut failed = 0;
     let mut acquiring = Vec::new();
+    if let Some(detector) = &hub.detector {
+        hub.watch.renew(detector);
+    }
     // the first is listed as the newest
     for announced in channels.iter().rev() {
         match Acquiring::new(request, announced, hub) {

@@ -80,8 +80,16 @@ impl Watch {
         }
     }
 
-    /// Asks once; also where an answer is wanted that is not a second old.
-    pub(super) fn look(&self, detector: &Simplon) {
+    /// Asks when a series begins, for which the detector may just have been set otherwise: what it was set to before is not
+    /// believed where it does not answer.
+    pub(super) fn renew(&self, detector: &Simplon) {
+        if !self.look(detector) {
+            self.lock().images = None;
+        }
+    }
+
+    /// Asks once; false where there is no answer.
+    fn look(&self, detector: &Simplon) -> bool {
         let number = |module, kind, name| anyhow::Ok(detector.value(module, kind, name)?.as_u64());
         let asked = || {
             let state = detector.value("detector", "status", "state")?;
@@ -99,7 +107,9 @@ impl Watch {
             let (images, mask_asked_in) = (nimages.zip(ntrigger), state.clone());
             anyhow::Ok(Said { state, dropped, images, pixel_mask, mask_asked_in, problem: None })
         };
-        match asked() {
+        let answer = asked();
+        let is_answered = answer.is_ok();
+        match answer {
             Ok(said) => *self.lock() = said,
             Err(error) => {
                 let mut said = self.lock();
@@ -107,6 +117,7 @@ impl Watch {
                 said.mask_asked_in = None;
             }
         }
+        is_answered
     }
 }
 
@@ -168,6 +179,9 @@ mod tests {
         let asked = unit.join().unwrap();
         assert_eq!(asked.iter().filter(|name| *name == "pixel_mask").count(), 1);
         assert_eq!(asked.iter().filter(|name| *name == "dropped").count(), 2);
+        // a series begins and the detector does not answer: it may be set otherwise by now
+        watch.renew(&detector);
+        assert_eq!(watch.said().scan(), None);
     }
 
     #[test]
