@@ -4,11 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../ingest/tests/support/counting.rs"]
+mod counting;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -24,29 +26,7 @@ use deploy::request::StopFlag;
 use deploy::simplon::{body_of, darray, said_in, value_in};
 use ingest::stream::compose::Version;
 
-/// Counts what is allocated, and the most there was.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        MOST.fetch_max(NOW.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`, and the memory came from the system's allocator.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting::{MOST, NOW};
 
 /// Messages of each end.
 const MESSAGES: usize = 250_000;
