@@ -342,6 +342,12 @@ test('the Python lines name address, axes and parameters', () => {
   assert.match(plain, /http:\/\/h:1\/p\?format=npy/);
   assert.match(plain, /row_nm = np\.arange\(image\.shape\[0\]\) \* 0\.2 {2}# nm/);
   assert.doesNotMatch(plain, /token/);
+  const holes = { ...header, missing: [[1, 2], [4, 6]] };
+  const running = python.pythonSnippet({ origin: 'http://h:1', path: '/p', query: new URLSearchParams({ format: 'raw' }), header: holes });
+  assert.doesNotMatch(running, /np\.load|start, end/, 'holes that may be filled by now are not written down');
+  assert.match(running, /np\.frombuffer/);
+  assert.ok(!python.isOlderThan(holes, { missing: 3 }) && python.isOlderThan(holes, { missing: 1 }));
+  assert.ok(!python.isOlderThan({ axes: 'detector', missing: [] }, { missing: 3 }), 'an image of the detector has no holes');
   const posted = python.pythonSnippet({ origin: 'http://h:1', path: '/p', query: null, header, parameters: { c10_nm: -3 }, needsToken: true });
   assert.match(posted, /"c10_nm": -3/);
   assert.match(posted, /getpass/);

@@ -11,7 +11,7 @@ import { entryOf, IMAGES, isStored, namesOf, storedHeader } from './names.js';
 import { OpticsPanel } from './optics_panel.js';
 import { PhasePanel } from './phase_panel.js';
 import { Picture } from './picture.js';
-import { pythonSnippet } from './python.js';
+import { isOlderThan, pythonSnippet } from './python.js';
 import { readout } from './readout.js';
 import { attachRings } from './ring_overlay.js';
 import { DEFAULT_RINGS, geometryOf, ringQuery } from './rings.js';
@@ -331,10 +331,11 @@ function copyPython() {
   const series = shown(), { image } = store.get(name);
   if (!series || !image) return;
   const request = requestFor(series, name);
+  const isPassing = !isStored(series) && (isRunning(series) || isOlderThan(image.header, series.frames));
   copyText(pythonSnippet({
     origin: location.origin,
     path: request.path,
-    query: request.parameters ? null : imageQuery('npy', queryOfRings(name)),
+    query: request.parameters ? null : imageQuery(isPassing ? 'raw' : 'npy', queryOfRings(name)),
     header: image.header,
     centre: geometry()?.centre,
     parameters: request.parameters ?? null,

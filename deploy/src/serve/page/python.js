@@ -2,25 +2,32 @@
 
 const MOST_RUNS = 200;
 
-/** Lines for an image. `origin` scheme, host and port; `header` of the raw image; `centre` [row, col] px of the beam. */
+/** Lines for an image. `origin` scheme, host and port; `header` of the raw image; `centre` [row, col] px of the beam; `query` asks for npy or for raw. */
 export function pythonSnippet({ origin, path, query, header, centre = null, parameters = null, needsToken = false, spectrum = false }) {
   const url = query?.toString() ? `${origin}${path}?${query}` : `${origin}${path}`;
+  const isRaw = parameters !== null || query?.get('format') === 'raw';
   return [
-    ...imports(needsToken, parameters),
+    ...imports(needsToken, isRaw),
     '',
     ...(parameters ? posted(url, parameters, needsToken) : got(url, needsToken)),
+    ...(isRaw ? rawLines() : ['    image = np.load(io.BytesIO(response.read()))']),
     `# image: ${header.title}, ${header.unit}, shape ${header.shape[0]} x ${header.shape[1]} (rows, cols)`,
-    ...missingLines(header.missing ?? []),
+    ...(isRaw ? ['# NaN where no frame is; counts above 2**24 are rounded'] : missingLines(header.missing ?? [])),
     ...axisLines(header, centre),
     ...(spectrum ? spectrumLines(header) : []),
     '',
   ].join('\n');
 }
 
-function imports(needsToken, parameters) {
+/** True when the holes of a scan image are not those of its series: it was made before the last frames came. */
+export function isOlderThan({ axes, missing = [] }, frames) {
+  return axes === 'scan' && missing.reduce((sum, [start, end]) => sum + end - start, 0) !== frames.missing;
+}
+
+function imports(needsToken, isRaw) {
   return [
     ...(needsToken ? ['import getpass'] : []),
-    parameters ? 'import json' : 'import io',
+    isRaw ? 'import json' : 'import io',
     ...(needsToken ? ['import os'] : []),
     'import urllib.request',
     '',
@@ -37,7 +44,6 @@ function got(url, needsToken) {
       ? `request = urllib.request.Request("${url}", headers={${BEARER}})`
       : `request = urllib.request.Request("${url}")`,
     'with urllib.request.urlopen(request) as response:',
-    '    image = np.load(io.BytesIO(response.read()))',
   ];
 }
 
@@ -51,6 +57,11 @@ function posted(url, parameters, needsToken) {
     `    headers={"Content-Type": "application/json"${needsToken ? `, ${BEARER}` : ''}},`,
     ')',
     'with urllib.request.urlopen(request) as response:',
+  ];
+}
+
+function rawLines() {
+  return [
     '    raw = response.read()',
     'length = int.from_bytes(raw[:4], "little")',
     'header = json.loads(raw[4 : 4 + length])',
