@@ -1,6 +1,8 @@
 //! The file of the daemon's settings, `sideband.toml`. What it leaves out is taken by default; what it does not know is
 //! refused by name. A flag is stronger than the environment, which is stronger than the file.
 
+mod print;
+
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,45 @@ pub fn within(name: &str, value: f64, [least, most]: [f64; 2], unit: &str) -> Re
         true => Ok(value),
         false => Err(format!("{name}: got {value}, expected {least} to {most} {unit}").trim_end().to_owned()),
     }
+}
+
+/// `HOST:PORT` of the stream, with or without `tcp://` before it.
+///
+/// # Errors
+/// What was got and what was expected.
+pub fn stream_address(text: &str) -> Result<String, String> {
+    let address = text.strip_prefix("tcp://").unwrap_or(text);
+    match host_and_port(address) {
+        Some((_, Some(_))) => Ok(address.to_owned()),
+        _ => Err(format!(
+            "got the stream '{text}', expected HOST:PORT: port 9999 for stream v1, 31001 for stream v2"
+        )),
+    }
+}
+
+/// Refuses what is no `HOST[:PORT]` of a SIMPLON interface, with or without `http://` before it.
+///
+/// # Errors
+/// What was got and what was expected.
+pub fn check_api(text: &str) -> Result<(), String> {
+    let address = text.trim_start_matches("http://").trim_end_matches('/');
+    match host_and_port(address) {
+        Some(_) => Ok(()),
+        None => Err(format!("got the api '{text}', expected HOST or HOST:PORT")),
+    }
+}
+
+/// A host, which is no more than looked at, and the port behind it, above 0.
+fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match address.rsplit_once(':') {
+        // colons in brackets are of an address of IPv6
+        Some((host, port)) if !port.ends_with(']') => {
+            (host, Some(port.parse().ok().filter(|port: &u16| *port > 0)?))
+        }
+        _ => (address, None),
+    };
+    let is_host = !host.is_empty() && !host.contains(|letter: char| letter == '/' || letter.is_whitespace());
+    is_host.then_some((host, port))
 }
 
 /// Everything that can be set, by table; `None` where nothing is said.
@@ -196,6 +237,9 @@ impl Config {
                 "",
             ),
         ];
+        let said = |what: String| format!("[stream] {what}");
+        self.stream.address.as_deref().map(stream_address).transpose().map_err(said)?;
+        self.stream.api.as_deref().map(check_api).transpose().map_err(said)?;
         for (name, value, range, unit) in numbers {
             value.map(|value| within(name, value, range, unit)).transpose()?;
         }
@@ -206,9 +250,11 @@ impl Config {
         Ok(())
     }
 
-    /// The same with the defaults of everything that has one.
+    /// The same with every default that is a fixed value, but for those of the microscope: what is said of it is stronger than
+    /// what files of the acquisition say.
     #[must_use]
     pub fn with_defaults(mut self) -> Self {
+        self.stream.threshold.get_or_insert_default();
         self.stream.silence_s.get_or_insert(DEFAULT_SILENCE_S);
         self.stream.ring_mib.get_or_insert(DEFAULT_RING_MIB);
         self.page.listen.get_or_insert(DEFAULT_LISTEN);
@@ -273,16 +319,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_can_be_read_again() {
-        let config = read("[optics]\nvoltage_kv = 300\n[stream]\naddress = \"a:1\"").unwrap().with_defaults();
-        let again = read(&toml::to_string(&config).unwrap()).unwrap();
-        assert_eq!((again.stream.ring_mib, again.page.listen), (Some(256), Some(DEFAULT_LISTEN)));
-        let rings: Ring = again.virtual_detectors.df_ring.unwrap().parse().unwrap();
-        assert_eq!(rings, Rings::default().df);
-        assert_eq!(again.optics.values().unwrap(), config.optics.values().unwrap());
-    }
-
-    #[test]
     fn what_is_not_known_or_makes_no_sense_is_refused_by_name() {
         for (text, named) in [
             ("[stream]\nadress = \"x\"", "adress"),
@@ -296,6 +332,12 @@ mod tests {
             ("[optics]\nvoltage_kv = 3", "[optics] voltage_kv: got 3 kV, expected 10 to 1000 kV"),
             ("[optics]\nscan_step_nm = 16e-12", "[optics] scan_step_nm: got"),
             ("[export]\non_completion = \"yes\"", "on_completion"),
+            ("[stream]\naddress = \"detector\"", "[stream] got the stream 'detector', expected HOST:PORT"),
+            ("[stream]\naddress = \"detector:0\"", "'detector:0'"),
+            ("[stream]\naddress = \":31001\"", "':31001'"),
+            ("[stream]\naddress = \"http://detector:31001\"", "expected HOST:PORT"),
+            ("[stream]\napi = \"http://\"", "[stream] got the api 'http://', expected HOST or HOST:PORT"),
+            ("[stream]\napi = \"detector:port\"", "'detector:port'"),
             ("[virtual_detectors]\nbf_ring = \"1\"", "ring '1'"),
         ] {
             let why = read(text).unwrap_err();

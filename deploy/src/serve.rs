@@ -37,10 +37,11 @@ mod warnings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, anyhow, ensure};
-use ingest::record::{LogReport, RecordCounters, RecordLog, RecordSettings, RecordStage};
+use ingest::record::{LogReport, RecordCounters, RecordError, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
 use ingest::stream::threshold::Threshold;
@@ -50,7 +51,7 @@ use crate::optics::{
     Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, Source, resolve_known,
 };
 use crate::pipeline::start_threads;
-use crate::request::{StopFlag, WrongFlags};
+use crate::request::{Interrupted, StopFlag, WrongFlags};
 use crate::rings::Rings;
 
 use access::Access;
@@ -141,7 +142,7 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     let (record, received) = match &request.record {
         None => (None, received),
         Some(settings) => {
-            let log = RecordLog::open(settings.clone())?;
+            let log = open_log(settings, &stop)?;
             say(&log_line(settings, log.recovered()));
             let (stage, received) = RecordStage::new(received, log, recorded.clone());
             (Some(stage), received)
@@ -167,7 +168,9 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
             scope.spawn(|| hub.watch.run(detector, &request.stop));
         }
         if let Some(settings) = &request.record {
-            scope.spawn(|| hub.recorded_before.read(&settings.folder, &request.out, begun));
+            scope.spawn(|| {
+                hub.recorded_before.read(&settings.folder, &request.out, begun, request.stop.flag())
+            });
         }
         scope.spawn(|| hub.jobs.run(&hub, &request.stop));
         scope.spawn(|| unwritten::run(&hub, &request.stop));
@@ -187,6 +190,17 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
     ensure!(failed == 0, "{failed} of {asked} series failed");
     ensure!(lost == 0, "{lost} messages are not in the log");
     Ok(())
+}
+
+/// Opens the log; its last segment is read for that.
+///
+/// # Errors
+/// Those of [`RecordLog::open_until`]; [`Interrupted`].
+fn open_log(settings: &RecordSettings, stop: &Arc<AtomicBool>) -> anyhow::Result<RecordLog> {
+    RecordLog::open_until(settings.clone(), stop).map_err(|error| match error {
+        RecordError::Stopped => Interrupted { what: "before anything was received".to_owned() }.into(),
+        error => error.into(),
+    })
 }
 
 /// What is in a log when it is opened.

@@ -29,7 +29,7 @@ pub use export::{ExportSettings, ExportSummary, MissingFrames, export_series};
 pub use folder::RecordLog;
 pub use format::{Hole, MOST_RECORD_BYTES, RecordKind};
 pub use reader::{Damage, LogReader, LogReport, Place, Record, RecordFinder};
-pub use series::{FrameRanges, SeriesInLog, list_series};
+pub use series::{FrameRanges, SeriesInLog, list_series, list_series_until};
 pub use settings::{RecordSettings, Retention};
 pub use source::{LogSource, LogSourceSettings, Pace};
 pub use stage::RecordStage;

@@ -26,7 +26,7 @@ pub enum Action {
         #[arg(value_name = "FILE.toml")]
         file: PathBuf,
     },
-    /// Write it out as the daemon would take it, with every default; without a file, the defaults.
+    /// Write it out as the daemon would take it, with every default and every key; without a file, the defaults.
     Print {
         /// The file.
         #[arg(value_name = "FILE.toml")]
@@ -46,8 +46,8 @@ pub(super) fn config(args: &ConfigArgs) -> anyhow::Result<Ending> {
         }
         Action::Print { file } => {
             let config = file.as_deref().map(Config::read).transpose().map_err(WrongFlags::because)?;
-            let config = config.unwrap_or_default().with_defaults();
-            say(toml::to_string(&config).context("the settings cannot be written out")?.trim_end())?;
+            let text = config.unwrap_or_default().printed().context("the settings cannot be written out")?;
+            say(text.trim_end())?;
         }
     }
     Ok(Ending::Done)

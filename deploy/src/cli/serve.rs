@@ -126,14 +126,16 @@ impl ServeArgs {
         let ring_mib = within("ring_mib", ring_mib.into(), config::RINGS_MIB, "MiB")?;
         let memory_gb = self.memory_gb.or(file.limits.memory_gb);
         let memory_gb = memory_gb.map(|gb| within("memory_gb", gb, config::SIZES_GB, "GB")).transpose()?;
+        let api = self.api.clone().or(file.stream.api.clone());
+        api.as_deref().map(config::check_api).transpose().map_err(|why| WrongFlags::because(anyhow!(why)))?;
         let exports = self.export_folder.clone().or(file.export.folder.clone());
         let export = ExportRequest {
             on_completion: self.export_on_completion || file.export.on_completion.unwrap_or(false),
             folder: exports.unwrap_or_else(|| out.join("exports")),
         };
         Ok(ServeRequest {
-            stream: stream_address(&stream)?,
-            api: self.api.clone().or(file.stream.api.clone()),
+            stream: config::stream_address(&stream).map_err(|why| WrongFlags::because(anyhow!(why)))?,
+            api,
             listen: self.listen.or(file.page.listen).unwrap_or(DEFAULT_LISTEN),
             token: token_file.map(|path| read_token(path)).transpose()?,
             out,
@@ -179,18 +181,6 @@ impl ServeArgs {
             adf: ring(self.adf_ring, &file.adf_ring, usual.adf)?,
             df: ring(self.df_ring, &file.df_ring, usual.df)?,
         })
-    }
-}
-
-/// `HOST:PORT` of the stream, with or without `tcp://` before it.
-fn stream_address(text: &str) -> anyhow::Result<String> {
-    let address = text.strip_prefix("tcp://").unwrap_or(text);
-    let port = address.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
-    match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
-        Some(port) if port > 0 => Ok(address.to_owned()),
-        _ => Err(WrongFlags::because(anyhow!(
-            "got the stream '{text}', expected HOST:PORT: port 9999 for stream v1, 31001 for stream v2"
-        ))),
     }
 }
 

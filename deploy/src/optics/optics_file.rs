@@ -105,7 +105,7 @@ fn parse(text: &str) -> Result<OpticsValues, String> {
 
 impl OpticsTable {
     /// These values in a table.
-    pub(super) fn of(values: &OpticsValues) -> Self {
+    pub(crate) fn of(values: &OpticsValues) -> Self {
         let pair = |pair: [f64; 2]| {
             if pair[0] == pair[1] { OneOrTwo::Both(pair[0]) } else { OneOrTwo::RowCol(pair) }
         };

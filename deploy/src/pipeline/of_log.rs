@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use ingest::record::{LogReader, LogSource, LogSourceSettings, Pace, SeriesInLog, list_series};
+use ingest::record::{
+    LogReader, LogSource, LogSourceSettings, Pace, RecordError, SeriesInLog, list_series_until,
+};
 use ingest::stream::series::{OwnedKey, SeriesSettings};
 use ingest::stream::source::StreamSource;
 use kernels::Cpu;
@@ -12,7 +14,7 @@ use kernels::Cpu;
 use super::{Listener, SeriesOptics, folder_name, of_series, run_source};
 use crate::optics::ResolvedOptics;
 use crate::report::RunReport;
-use crate::request::RunRequest;
+use crate::request::{Interrupted, RunRequest};
 
 /// Ending of a segment's file.
 const SEGMENT: &str = "sbl";
@@ -30,7 +32,11 @@ pub(super) fn is_log(path: &Path) -> bool {
 /// The log cannot be read, or has no such series; those of every run.
 pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<RunReport>> {
     let folder = &request.master;
-    let (listed, found) = list_series(folder)?;
+    let listed = list_series_until(folder, request.stop.flag());
+    let (listed, found) = listed.map_err(|error| match error {
+        RecordError::Stopped => Interrupted { what: "while the log was listed".to_owned() }.into(),
+        error => anyhow!(error),
+    })?;
     let with_frames: Vec<&SeriesInLog> = listed.iter().filter(|series| series.frames.count() > 0).collect();
     let keys: Vec<&OwnedKey> = with_frames.iter().map(|series| &series.key).collect();
     let at = chosen(&keys, request.series.as_deref()).with_context(|| folder.display().to_string())?;

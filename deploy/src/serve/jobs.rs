@@ -154,6 +154,7 @@ impl Jobs {
                     progress.set(JobState::Waiting);
                     self.waiting().push_front((work, progress));
                 }
+                Err(error) if stop.is_raised() => progress.set(JobState::Failed(format!("{error:#}"))),
                 Err(error) => {
                     tracing::error!("{error:#}");
                     progress.set(JobState::Failed(format!("{error:#}")));
@@ -196,6 +197,7 @@ impl Jobs {
             channel: export.channel.clone(),
             scan: export.scan,
             voltage: export.voltage,
+            stop: stop.flag(),
             ..ExportSettings::new(format!("series_{}", export.key.id))
         };
         Ok(export_series(log, &export.key, &export.out, &settings)?.set.master)

@@ -1,10 +1,11 @@
 //! The series of earlier runs that the log holds: listed once at the start, each to be finished or exported.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ingest::record::{SeriesInLog, list_series};
+use ingest::record::{RecordError, SeriesInLog, list_series_until};
 use serde_json::{Value, json};
 
 use super::jobs::{JobState, Progress};
@@ -46,9 +47,13 @@ impl Recorded {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the log as it was before `begun`, and looks for results of its series below `out`.
-    pub(super) fn read(&self, log: &Path, out: &Path, begun: SystemTime) {
-        let listed = list_series(log);
+    /// Reads the log as it was before `begun`, and looks for results of its series below `out`. Of a log that takes long
+    /// nothing is listed once the flag is raised.
+    pub(super) fn read(&self, log: &Path, out: &Path, begun: SystemTime, stop: Arc<AtomicBool>) {
+        let listed = list_series_until(log, stop);
+        if matches!(listed, Err(RecordError::Stopped)) {
+            return;
+        }
         let mut listing = self.listing();
         listing.is_read = true;
         match listed {
@@ -180,4 +185,22 @@ fn folder_of(series: &SeriesInLog, folders: &[(String, PathBuf)]) -> Option<Path
     let mut of_series: Vec<_> = folders.iter().filter(|(name, _)| is_of(name)).collect();
     of_series.sort();
     of_series.last().map(|(_, folder)| folder.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// The end of the daemon waited until a log of terabytes was listed.
+    #[test]
+    fn a_listing_ends_with_the_daemon() {
+        let dir = tempfile::tempdir().unwrap();
+        let (recorded, stop) = (Recorded::default(), Arc::new(AtomicBool::new(true)));
+        recorded.read(dir.path(), dir.path(), SystemTime::now(), stop.clone());
+        assert!(!recorded.listing().is_read);
+        stop.store(false, Relaxed);
+        recorded.read(dir.path(), dir.path(), SystemTime::now(), stop);
+        assert!(recorded.listing().is_read);
+    }
 }

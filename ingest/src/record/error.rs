@@ -56,6 +56,9 @@ pub enum RecordError {
         /// The values allowed.
         expected: &'static str,
     },
+    /// The stop flag was raised while the log was read.
+    #[error("stopped on request")]
+    Stopped,
     /// The operating system refused.
     #[error("{doing} {}: {source}", path.display())]
     Io {

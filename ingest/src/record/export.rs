@@ -9,6 +9,8 @@ mod metadata;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Kilovolts, ScanShape};
@@ -54,6 +56,8 @@ pub struct ExportSettings {
     pub scan: Option<ScanShape>,
     /// Accelerating voltage, where it is known better than the stream knows it.
     pub voltage: Option<Kilovolts>,
+    /// Raised to give it up.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl ExportSettings {
@@ -67,6 +71,7 @@ impl ExportSettings {
             missing: MissingFrames::Hole,
             scan: None,
             voltage: None,
+            stop: Arc::default(),
         }
     }
 }
@@ -121,7 +126,7 @@ struct Found {
 ///
 /// # Errors
 /// [`RecordError::Series`]: the log has no frame of it, or frames are missing and may not be; [`RecordError::Filewriter`], such as a set that is there already; `Io`, `Damaged`: the log cannot
-/// be read, or changed meanwhile. A set that fails leaves nothing behind; the side-car comes after it.
+/// be read, or changed meanwhile; `Stopped`: its flag was raised. A set that fails leaves nothing behind; the side-car comes after it.
 pub fn export_series(
     folder: &Path,
     key: &OwnedKey,
@@ -129,7 +134,7 @@ pub fn export_series(
     settings: &ExportSettings,
 ) -> Result<ExportSummary, RecordError> {
     let refused = |why: String| RecordError::Series { series: key.id, why };
-    let mut reader = LogReader::open(folder)?;
+    let mut reader = LogReader::open(folder)?.until(settings.stop.clone());
     let mut found = find(&mut reader, key, settings)?;
     let log = reader.into_report();
     let kind = found.kind.take().ok_or_else(|| refused("the log has no frame of it".to_owned()))?;
@@ -308,6 +313,9 @@ fn copy(
     };
     let mut finder = RecordFinder::new(folder);
     for &(number, place) in &found.frames {
+        if settings.stop.load(Relaxed) {
+            return Err(RecordError::Stopped);
+        }
         leave_out(&mut set, number)?;
         let record = finder.read(place)?;
         let changed = || RecordError::Series {

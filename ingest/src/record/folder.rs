@@ -2,6 +2,8 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::error::{RecordError, io};
 use super::reader::{LogReader, LogReport};
@@ -72,6 +74,14 @@ impl RecordLog {
     /// # Errors
     /// [`RecordError::Locked`] where another recorder has the folder; `BadSetting`; `Io`.
     pub fn open(settings: RecordSettings) -> Result<Self, RecordError> {
+        Self::open_until(settings, &Arc::default())
+    }
+
+    /// As [`open`](Self::open), as long as the flag is not raised.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open); [`RecordError::Stopped`] once the flag is raised while the segment is read.
+    pub fn open_until(settings: RecordSettings, stop: &Arc<AtomicBool>) -> Result<Self, RecordError> {
         settings.check()?;
         let folder = &settings.folder;
         std::fs::create_dir_all(folder).map_err(io("making the folder", folder))?;
@@ -87,7 +97,7 @@ impl RecordLog {
         };
         // the last that tells a number: one that was only just begun may hold nothing
         for segment in found.into_iter().rev() {
-            let mut reader = LogReader::of(vec![segment]);
+            let mut reader = LogReader::of(vec![segment]).until(stop.clone());
             while reader.next_record()?.is_some() {}
             let report = reader.into_report();
             let next = report.next_number;

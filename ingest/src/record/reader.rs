@@ -4,6 +4,8 @@
 //! reader looks for the next sound head; nothing is believed that does not fit the file.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::error::{RecordError, io};
 use super::folder::{SegmentFile, segment_path, segments};
@@ -121,6 +123,8 @@ pub struct LogReader {
     next_segment: usize,
     current: Option<Open>,
     report: LogReport,
+    /// Raised to end it.
+    stop: Arc<AtomicBool>,
 }
 
 /// A segment that is being read.
@@ -152,7 +156,13 @@ impl LogReader {
     }
 
     pub(super) fn of(segments: Vec<SegmentFile>) -> Self {
-        Self { segments, next_segment: 0, current: None, report: LogReport::default() }
+        Self { segments, next_segment: 0, current: None, report: LogReport::default(), stop: Arc::default() }
+    }
+
+    /// The same, which reads no further once the flag is raised.
+    #[must_use]
+    pub fn until(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop, ..self }
     }
 
     /// What reading has come to so far.
@@ -169,8 +179,12 @@ impl LogReader {
     ///
     /// # Errors
     /// [`RecordError::Io`] where a segment cannot be opened; the next call goes on with the one behind it.
+    /// [`RecordError::Stopped`] once the flag of [`until`](Self::until) is raised.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, RecordError> {
         let (head, place) = loop {
+            if self.stop.load(Relaxed) {
+                return Err(RecordError::Stopped);
+            }
             if self.current.is_none() && !self.open_next()? {
                 return Ok(None);
             }

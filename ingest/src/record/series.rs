@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kernels::types::{CountType, DetectorShape};
 
@@ -172,7 +174,18 @@ pub(super) fn several(series: u64, again: u64) -> RecordError {
 /// # Errors
 /// [`RecordError::Io`] where the folder or a segment cannot be read.
 pub fn list_series(folder: &Path) -> Result<(Vec<SeriesInLog>, LogReport), RecordError> {
-    let mut reader = LogReader::open(folder)?;
+    list_series_until(folder, Arc::default())
+}
+
+/// As [`list_series`], which may take minutes, as long as the flag is not raised.
+///
+/// # Errors
+/// Those of [`list_series`]; [`RecordError::Stopped`] once the flag is raised.
+pub fn list_series_until(
+    folder: &Path,
+    stop: Arc<AtomicBool>,
+) -> Result<(Vec<SeriesInLog>, LogReport), RecordError> {
+    let mut reader = LogReader::open(folder)?.until(stop);
     let mut found: Vec<SeriesInLog> = Vec::new();
     while let Some(record) = reader.next_record()? {
         let Ok(message) = record.message() else { continue };

@@ -136,6 +136,25 @@ fn the_series_of_a_log_are_listed_with_what_is_there() {
 }
 
 #[test]
+fn a_raised_flag_ends_reading_at_the_next_record_whatever_is_read_for() {
+    let dir = tempfile::tempdir().unwrap();
+    record(settings(dir.path()), slabs(&series(1, 50, Version::V2), 3000), &Arc::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut reader = LogReader::open(dir.path()).unwrap().until(stop.clone());
+    assert!(reader.next_record().unwrap().is_some());
+    let (listed, _) = list_series_until(dir.path(), stop.clone()).unwrap();
+    stop.store(true, Relaxed);
+    assert!(matches!(reader.next_record(), Err(RecordError::Stopped)));
+    assert!(matches!(list_series_until(dir.path(), stop.clone()), Err(RecordError::Stopped)));
+    let opened = RecordLog::open_until(RecordSettings::new(dir.path()), &stop);
+    assert!(matches!(opened, Err(RecordError::Stopped)));
+    let settings = ExportSettings { stop, ..ExportSettings::new("set") };
+    let out = dir.path().join("out");
+    let exported = export_series(dir.path(), &listed[0].key, &out, &settings);
+    assert!(matches!(exported, Err(RecordError::Stopped)) && !out.exists());
+}
+
+#[test]
 fn numbers_in_any_order_become_ranges() {
     let mut seed = 77_u64;
     let mut numbers: Vec<u64> = (0..500).filter(|number| number % 61 != 0).collect();
