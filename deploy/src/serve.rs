@@ -55,7 +55,7 @@ use crate::request::{Interrupted, StopFlag, WrongFlags};
 use crate::rings::Rings;
 
 use access::Access;
-use hub::Hub;
+use hub::{Hub, Say};
 
 /// What the daemon is told.
 #[derive(Clone, Debug)]
@@ -110,12 +110,12 @@ const SLAB_BYTES: usize = 1 << 20;
 const LONGEST_MESSAGE: std::ops::Range<u64> = 64 << 20..512 << 20;
 
 /// Runs the daemon until the stop flag is raised or enough series have come. `say` is given the lines that a person or a
-/// script waits for: where it listens, and what became of each series.
+/// script waits for: where it listens, and what became of each series, again where results were made again to something else.
 ///
 /// # Errors
 /// What is missing of the microscope, by name; an address or a folder that cannot be used; where a number of series was asked
 /// for, those that failed and messages that were not saved.
-pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static) -> anyhow::Result<()> {
     let begun = SystemTime::now();
     start_threads(request.threads)?;
     let unknown = check_optics(&request.optics)?;
@@ -149,7 +149,8 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
         }
     };
     let source = StreamSource::new(received, stop.clone());
-    let hub = Arc::new(Hub::new(request, counters, recorded, &source));
+    let say = Arc::new(say);
+    let hub = Arc::new(Hub::new(request, counters, recorded, &source, Say(say.clone())));
     let access = Access::new(request.listen, request.token.clone())?;
     let pages = http::start(listener, hub.clone(), access.clone(), request)?;
     say(&format!("stream tcp://{}", request.stream));
@@ -174,7 +175,7 @@ pub fn serve(request: &ServeRequest, say: &(dyn Fn(&str) + Sync)) -> anyhow::Res
         }
         scope.spawn(|| hub.jobs.run(&hub, &request.stop));
         scope.spawn(|| unwritten::run(&hub, &request.stop));
-        let outcome = daemon::run(request, source, &hub, say);
+        let outcome = daemon::run(request, source, &hub);
         // the receiver ends with the daemon, whyever that ended
         request.stop.raise();
         outcome

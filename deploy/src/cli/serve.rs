@@ -221,13 +221,13 @@ pub(super) fn serve(args: &ServeArgs, stop: StopFlag) -> anyhow::Result<Ending> 
     let request = args.request(stop.clone())?;
     speak_up();
     // a stdout that went away is no reason to lose a series
-    let say = |line: &str| {
+    let say = move |line: &str| {
         let mut out = std::io::stdout().lock();
         if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
             tell(line);
         }
     };
-    crate::serve::serve(&request, &say)?;
+    crate::serve::serve(&request, say)?;
     let is_done = request.most_series.is_some() && stop.cause() == "request";
     Ok(if is_done { Ending::Done } else { Ending::Interrupted })
 }

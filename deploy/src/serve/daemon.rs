@@ -16,21 +16,15 @@ use ssb::{Moments, Preview};
 use super::ServeRequest;
 use super::hub::Hub;
 use super::jobs::{Export, Progress};
-use super::series::{Ended, SHARED, Series, Setup, View};
+use super::series::{Ended, Series, Setup, View};
 use super::warnings;
 use crate::optics::OpticsRequest;
-use crate::output::Quantity;
 use crate::pipeline::{Choices, Finished, Listener, Subject, Unwritable, folder_name, of_series, run_source};
 use crate::report::utc;
 use crate::request::RunRequest;
 
 /// Takes series until the stop flag is raised, the receiver is gone, or enough have come; returns how many failed.
-pub(super) fn run(
-    request: &ServeRequest,
-    mut source: StreamSource,
-    hub: &Arc<Hub>,
-    say: &(dyn Fn(&str) + Sync),
-) -> anyhow::Result<u64> {
+pub(super) fn run(request: &ServeRequest, mut source: StreamSource, hub: &Arc<Hub>) -> anyhow::Result<u64> {
     let (mut taken, mut failed) = (0, 0);
     while request.most_series.is_none_or(|most| taken < most) {
         let heard = |armed: &Announced| hub.armed(armed, before(request, armed, hub));
@@ -40,9 +34,9 @@ pub(super) fn run(
             Ok(chosen) => {
                 let channels: Vec<_> =
                     chosen.into_iter().map(|channel| announced.of_channel(channel)).collect();
-                take_channels(request, &channels, &mut source, hub, say)
+                take_channels(request, &channels, &mut source, hub)
             }
-            Err(error) => refuse(&announced, &error.into(), hub, say),
+            Err(error) => refuse(&announced, &error.into(), hub),
         };
         // whatever is left of it on the wire is not of the next
         source.pass_over(announced.key);
@@ -61,11 +55,11 @@ fn before(request: &ServeRequest, armed: &Announced, hub: &Hub) -> Vec<String> {
 }
 
 /// Lists a series that cannot be acquired, so that it is seen; returns how many that are.
-fn refuse(announced: &Announced, error: &anyhow::Error, hub: &Arc<Hub>, say: &(dyn Fn(&str) + Sync)) -> u64 {
+fn refuse(announced: &Announced, error: &anyhow::Error, hub: &Arc<Hub>) -> u64 {
     hub.begin(announced.clone(), ScanShape { rows: 1, cols: 1 }.into(), 1, None)
         .failed(format!("{error:#}"), None);
     hub.tell();
-    say(&format!("series {}: failed: {error:#}", announced.key.id));
+    hub.say(&format!("series {}: failed: {error:#}", announced.key.id));
     1
 }
 
@@ -78,7 +72,6 @@ fn take_channels(
     channels: &[Announced],
     source: &mut StreamSource,
     hub: &Arc<Hub>,
-    say: &(dyn Fn(&str) + Sync),
 ) -> u64 {
     let mut failed = 0;
     let mut acquiring = Vec::new();
@@ -89,7 +82,7 @@ fn take_channels(
     for announced in channels.iter().rev() {
         match Acquiring::new(request, announced, hub) {
             Ok(ready) => acquiring.push(ready.begin(hub)),
-            Err(error) => failed += refuse(announced, &error, hub, say),
+            Err(error) => failed += refuse(announced, &error, hub),
         }
     }
     let Some(id) = channels.first().map(|announced| announced.key.id) else { return failed };
@@ -108,13 +101,13 @@ fn take_channels(
             };
             let readings = readings.clone();
             threads.push(scope.spawn(move || {
-                let name = series.name();
-                let said = acquiring.acquire(request, (series, folder, at_once), readings, hub, say);
-                match &said {
-                    Ok(said) => say(said),
-                    Err(error) => say(&format!("{name}: failed: {error:#}")),
+                let taken = (series.clone(), folder, at_once);
+                let outcome = acquiring.acquire(request, taken, readings, hub);
+                match &outcome {
+                    Ok(()) => series.say_outcome(&|line| hub.say(line)),
+                    Err(error) => hub.say(&format!("{}: failed: {error:#}", series.name())),
                 }
-                said.is_err()
+                outcome.is_err()
             }));
         }
         drop(readings);
@@ -168,7 +161,7 @@ impl Acquiring {
         (self, series)
     }
 
-    /// Lets the frames through the pipeline; returns what is to be said of it. So many are acquired at once; where its
+    /// Lets the frames through the pipeline. So many are acquired at once; where its
     /// frames come from is told to `readings`.
     fn acquire(
         self,
@@ -176,12 +169,11 @@ impl Acquiring {
         (series, folder, at_once): (Arc<Series>, PathBuf, u64),
         readings: Sender<Reading>,
         hub: &Arc<Hub>,
-        say: &(dyn Fn(&str) + Sync),
-    ) -> anyhow::Result<String> {
+    ) -> anyhow::Result<()> {
         let (scan, expected) = (self.choices.optics.geometry, self.subject.frames_expected);
         series.expect(warnings::of_scan(&self.choices.optics));
         let dropped = hub.watch.said().dropped;
-        say(&format!("{}: receiving {expected} frames, {scan}", series.name()));
+        hub.say(&format!("{}: receiving {expected} frames, {scan}", series.name()));
         let settings = SeriesSettings {
             silence: request.silence,
             ..self.announced.reading(self.subject.frames_expected)
@@ -236,12 +228,12 @@ impl Acquiring {
         {
             series.warn(format!("the detector dropped {more} messages while this series came"));
         }
-        let said = conclude(&series, belongs, finished, end.recv().ok().flatten());
-        if request.export.on_completion && request.record.is_some() && said.is_ok() {
+        let outcome = conclude(&series, belongs, finished, end.recv().ok().flatten());
+        if request.export.on_completion && request.record.is_some() && outcome.is_ok() {
             export(&series, hub);
         }
         hub.tell();
-        said
+        outcome
     }
 }
 
@@ -286,13 +278,13 @@ pub(super) fn ask_for_export(series: &Series, hub: &Hub) -> anyhow::Result<Progr
     Ok(progress)
 }
 
-/// Writes down how a series ended, and says it in a line; its results belong into a folder.
+/// Writes down how a series ended; its results belong into a folder.
 fn conclude(
     series: &Series,
     belongs: PathBuf,
     finished: anyhow::Result<Finished<Cpu>>,
     end: Option<SeriesEnd>,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<()> {
     let ended = Ended {
         why: end.as_ref().map_or_else(|| "stopped on request".to_owned(), |end| end.ending.to_string()),
         counts: end.as_ref().map(|end| end.counts).unwrap_or_default(),
@@ -326,27 +318,6 @@ fn conclude(
         seconds: seconds.map_or(0.0, |(_, seconds)| *seconds),
         ..ended
     };
-    let shared = if ended.counts.is_shared() { format!("; {SHARED}") } else { String::new() };
-    let frames = &report.frames;
-    let has_phase = finished.images.iter().any(|image| image.quantity() == Quantity::Phase);
-    let no_phase = match (has_phase, report.optics.unknown_text()) {
-        (true, _) => String::new(),
-        (false, Some(unknown)) => format!(", no phase image ({unknown})"),
-        (false, None) => ", no phase image".to_owned(),
-    };
-    let place = match &finished.not_written {
-        None => belongs.display().to_string(),
-        Some(why) => format!("results NOT WRITTEN ({why})"),
-    };
-    let said = format!(
-        "{}: {}: {} of {} frames, {} missing ({}{shared}){no_phase}, {place}",
-        series.name(),
-        if frames.missing == 0 && has_phase { "complete" } else { "PARTIAL" },
-        frames.received,
-        frames.expected,
-        frames.missing,
-        ended.why,
-    );
     let descan = || {
         let live = finished.live.as_ref()?;
         let View { snapshot, pixel_mask, .. } = series.view()?;
@@ -359,7 +330,7 @@ fn conclude(
     series.finished(finished, ended);
     // what was asked for while the last phase was made
     series.remake()?;
-    Ok(said)
+    Ok(())
 }
 
 /// A folder of its own for every series, in the order of time: the detector's numbers begin again when it restarts, and

@@ -29,10 +29,21 @@ const MOST_SERIES: usize = 100;
 /// How old a status may be that is sent as an event.
 const STATUS_AGE: Duration = Duration::from_millis(50);
 
+/// Takes the lines that a person or a script waits for.
+#[derive(Clone)]
+pub(super) struct Say(pub(super) Arc<dyn Fn(&str) + Send + Sync>);
+
+impl std::fmt::Debug for Say {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Say")
+    }
+}
+
 /// Shared by the daemon and all who look.
 #[derive(Debug)]
 pub(super) struct Hub {
     inner: Mutex<Inner>,
+    say: Say,
     /// Counts up with every change.
     changed: watch::Sender<u64>,
     pub(super) receive: Arc<ReceiveCounters>,
@@ -88,9 +99,11 @@ impl Hub {
         receive: Arc<ReceiveCounters>,
         recorded: Arc<RecordCounters>,
         source: &StreamSource,
+        say: Say,
     ) -> Self {
         Self {
             inner: Mutex::default(),
+            say,
             changed: watch::Sender::new(0),
             receive,
             garbage: source.garbage(),
@@ -112,6 +125,11 @@ impl Hub {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         // nothing is left half done where a thread panicked: every change is one assignment
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says a line.
+    pub(super) fn say(&self, line: &str) {
+        (self.say.0)(line);
     }
 
     /// Tells everybody who waits that there is something new.

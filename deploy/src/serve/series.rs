@@ -1,6 +1,7 @@
 //! One series: how far it is, and what it holds for those who look.
 
 mod json;
+mod line;
 mod results;
 
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ use crate::optics::{OpticsRequest, ResolvedOptics};
 use crate::output::Quantity;
 use crate::pipeline::{Choices, Finished, Running, SeriesOptics};
 use crate::rings::Rings;
+
+use line::InWords;
 
 /// How far a series is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,8 @@ pub(super) struct Series {
     inner: Mutex<Inner>,
     /// Held while its results are made again.
     remaking: Mutex<()>,
+    /// The last line that said what came of it.
+    said: Mutex<String>,
 }
 
 /// What the choices of a series are joined from.
@@ -101,6 +106,8 @@ struct Inner {
     /// The results, as long as they are in memory.
     finished: Option<Arc<Finished<Cpu>>>,
     ended: Option<Ended>,
+    /// What its results come to.
+    in_words: Option<InWords>,
     problem: Option<String>,
     /// What was said of it, once and for all.
     warnings: Vec<String>,
@@ -171,6 +178,7 @@ impl Series {
                 revision: 0,
                 finished: None,
                 ended: None,
+                in_words: None,
                 problem: None,
                 warnings: Vec::new(),
                 observed: Vec::new(),
@@ -179,6 +187,7 @@ impl Series {
                 rows_looked_at: 0,
             }),
             remaking: Mutex::default(),
+            said: Mutex::default(),
         }
     }
 

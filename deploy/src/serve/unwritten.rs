@@ -21,6 +21,7 @@ pub(super) fn run(hub: &Hub, stop: &StopFlag) {
         if let Some(series) = hub.newest()
             && series.write_again()
         {
+            series.say_outcome(&|line| hub.say(line));
             hub.tell();
         }
         if stop.is_raised() {

@@ -67,6 +67,7 @@ impl Shared {
         let remade = series.clone();
         let work = move || {
             remade.remake()?;
+            remade.say_outcome(&|line| hub.say(line));
             hub.tell();
             Ok(())
         };

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, ensure};
 use kernels::Cpu;
 use serde_json::{Value, json};
 
-use super::{Ended, Series, SeriesState};
+use super::{Ended, InWords, Series, SeriesState};
 use crate::optics::{OpticsError, in_keys};
 use crate::pipeline::Finished;
 use crate::report::Status;
@@ -94,6 +94,7 @@ impl Series {
         inner.warnings.retain(|warning| !lasting.contains(warning));
         inner.observed = report.warnings.clone();
         inner.not_written = finished.not_written.clone();
+        inner.in_words = Some(InWords::of(&finished));
         if let Some(live) = &finished.live {
             let optics = report.optics.optics_at(live.bright_field.sampling);
             // of another scan than the one that is chosen by now: it is about to be made again

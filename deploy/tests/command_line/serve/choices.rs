@@ -138,6 +138,12 @@ fn optics_and_rings_that_come_after_the_scan_make_its_results_again() {
         (&json!("complete"), &json!("final"))
     );
     same_files(&folder, &expected);
+    // what was said of it is said anew, once
+    let written = folder.display();
+    let line = daemon.next_line();
+    let corrected =
+        format!("series 41: complete: 4096 of 4096 frames, 0 missing (every frame came), {written}");
+    assert_eq!(line, corrected);
     // a narrower disk, for this series and for the next
     let masks = daemon.put("/api/v1/series/current/masks", &json!({ "bf": [0, 0.3] }));
     assert_eq!((&masks["bf"], &masks["df"]), (&json!([0.0, 0.3]), &json!([1.1, null])));
@@ -191,6 +197,7 @@ fn a_scan_of_unknown_shape_is_one_row_and_a_square_is_a_hint_only() {
     let answer = daemon.put("/api/v1/series/1/geometry", &back);
     assert_eq!((&answer["scan_shape"], &answer["scan_path"]), (&json!([64, 64]), &json!("raster")));
     assert_eq!(daemon.json("/api/v1/status")["state"], "complete");
+    assert!(daemon.next_line().starts_with("series 41: complete: 4096 of 4096 frames, 0 missing ("));
     let (_dir, expected) = from_files();
     let folder = folders(dir.path()).remove(0);
     // the pixels that are transformed early are others than those of a shape that is known from the first frame

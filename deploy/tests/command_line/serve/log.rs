@@ -114,6 +114,8 @@ fn results_that_cannot_be_written_are_shown_and_written_when_they_can_be() {
     std::fs::remove_file(&out).unwrap();
     let status = daemon.wait_for("they are written", |status| status["series"]["folder"].is_string());
     assert_eq!(status["series"]["not_written"], Value::Null);
+    let line = daemon.next_line();
+    assert!(line.contains("complete: 4096 of 4096 frames") && !line.contains("NOT WRITTEN"), "{line}");
     assert_eq!(result(Path::new(status["series"]["folder"].as_str().unwrap()))["status"], "complete");
 }
 
