@@ -101,7 +101,8 @@ pub struct ReplaySettings {
     pub faults: Vec<FaultSwitch>,
     /// Where it is written what the faults hit.
     pub fault_log: Option<PathBuf>,
-    /// Names of the channels in stream v2; each gets the same frames.
+    /// Names of the channels in stream v2; none: those of a recording, else `threshold_1`. Each gets its own counts where the
+    /// source has them or makes them, the same frames where it is a set.
     pub channels: Vec<String>,
     /// How long after it is armed over the REST interface the pulses of an external trigger come.
     pub pulse_delay: Duration,

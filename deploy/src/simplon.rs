@@ -133,6 +133,15 @@ pub fn darray(value: &Value) -> anyhow::Result<([usize; 2], Vec<u32>)> {
     Ok(([rows, cols], bytes.chunks_exact(width).map(word).collect()))
 }
 
+/// An array of 32 bits in JSON, as [`darray`] reads it; `values` are `[row][col]`.
+pub fn as_darray(shape: [usize; 2], values: &[u32]) -> Value {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+    serde_json::json!({
+        "__darray__": [1, 0, 0], "type": "<u4", "shape": shape, "filters": ["base64"], "data": data
+    })
+}
+
 /// The value in an envelope, `{"value": ..}`; null where there is none.
 ///
 /// # Errors
@@ -216,6 +225,8 @@ mod tests {
         // 0, 1, 256 and 2^31 in 32 bits, little-endian
         let data = "AAAAAAEAAAAAAQAAAAAAgA==";
         assert_eq!(array("<u4", "[2,2]", "[\"base64\"]", data).unwrap(), ([2, 2], vec![0, 1, 256, 1 << 31]));
+        let values = [0, 1, 256, 1 << 31, u32::MAX, 6];
+        assert_eq!(darray(&as_darray([2, 3], &values)).unwrap(), ([2, 3], values.to_vec()));
         assert_eq!(array("|u1", "[1,3]", "[\"base64\"]", "AAEC").unwrap().1, [0, 1, 2]);
         for (kind, shape, filters, data, said) in [
             ("<f4", "[2,2]", "[\"base64\"]", data, "expected <u4"),

@@ -20,6 +20,7 @@ mod settings;
 mod specimen;
 #[cfg(test)]
 mod tests;
+mod thresholds;
 mod transmission;
 mod truth;
 mod wave;
@@ -36,6 +37,7 @@ pub use args::{RowCol, SimulateArgs, SpecimenName};
 pub use bad_pixels::{DeadPixel, HotPixel};
 pub use on_the_fly::OnTheFly;
 pub use specimen::Defect;
+pub use thresholds::SimulatedChannel;
 pub use truth::{MadeWith, Truth};
 
 use crate::output::{npy_bytes, write_atomically};

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking what is wrong")]
 
+#[path = "replay/channels.rs"]
+mod channels;
 #[path = "replay/detector.rs"]
 mod detector;
 #[path = "replay/endurance.rs"]

@@ -64,8 +64,10 @@ pub struct ReplayArgs {
     /// Most memory for messages that are laid out ahead, in MB; half of what is free when not given.
     #[arg(long, value_name = "MB")]
     pub memory_mb: Option<u64>,
-    /// Names of the channels in stream v2, such as threshold_1,threshold_2,difference; each gets the same frames.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "threshold_1")]
+    /// Names of the channels in stream v2, such as threshold_1,threshold_2,difference: of a recording those it has, of a
+    /// simulation each with counts of its own; all get the frames of a file set [default: those of a recording, else
+    /// threshold_1].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub channels: Vec<String>,
     /// How long after arm the pulses of an external trigger come.
     #[arg(long, value_name = "SECONDS", default_value = "0.05", value_parser = seconds)]

@@ -14,10 +14,14 @@ use ingest::stream::push::WireMessage;
 use kernels::types::{CountType, DetectorShape, Item};
 
 use super::recording::Recording;
-use crate::simulate::OnTheFly;
+use crate::simulate::{OnTheFly, SimulatedChannel};
 
 /// Simulated frames that are made at once, for every thread.
 const SIMULATED_PER_THREAD: u64 = 16;
+
+/// The channels of a frame, compressed: one that stands for all, or one each in the order in which they were asked for. Of a
+/// channel that did not come there are no bytes.
+pub type Channels = Vec<Vec<u8>>;
 
 /// Fetches frames. Clones share the index and have files of their own open.
 #[derive(Debug)]
@@ -37,12 +41,15 @@ enum Store {
     },
     Recording {
         recording: Arc<Recording>,
+        /// Places of its channels.
+        channels: Arc<[usize]>,
         finder: RecordFinder,
     },
     Simulation {
         simulation: Arc<OnTheFly>,
+        channels: Arc<[SimulatedChannel]>,
         /// Frames that were made last, and the number of the first.
-        made: (u64, Vec<Vec<u8>>),
+        made: (u64, Vec<Channels>),
     },
 }
 
@@ -50,12 +57,16 @@ impl Clone for Frames {
     fn clone(&self) -> Self {
         let store = match &self.store {
             Store::Set { runs, .. } => Store::Set { runs: Arc::clone(runs), open: None },
-            Store::Recording { recording, .. } => {
-                Store::Recording { finder: recording.finder(), recording: Arc::clone(recording) }
-            }
-            Store::Simulation { simulation, .. } => {
-                Store::Simulation { simulation: Arc::clone(simulation), made: Default::default() }
-            }
+            Store::Recording { recording, channels, .. } => Store::Recording {
+                finder: recording.finder(),
+                recording: Arc::clone(recording),
+                channels: Arc::clone(channels),
+            },
+            Store::Simulation { simulation, channels, .. } => Store::Simulation {
+                simulation: Arc::clone(simulation),
+                channels: Arc::clone(channels),
+                made: Default::default(),
+            },
         };
         Self { store, ..*self }
     }
@@ -81,18 +92,21 @@ impl Frames {
         Ok(Self { store, num_frames: set.frames_expected, most_bytes })
     }
 
-    /// The frames of a recording.
-    pub fn of_recording(recording: Arc<Recording>) -> Self {
+    /// The frames of a recording, of each the channels of these names; a name that it does not know is its first channel.
+    pub fn of_recording(recording: Arc<Recording>, names: &[String]) -> Self {
         let (num_frames, most_bytes) = (recording.num_frames, recording.largest_bytes);
-        let store = Store::Recording { finder: recording.finder(), recording };
+        let channels = names.iter().map(|name| recording.place_of(name)).collect();
+        let store = Store::Recording { finder: recording.finder(), recording, channels };
         Self { store, num_frames, most_bytes }
     }
 
-    /// The frames of a simulation, made ahead in batches.
-    pub fn of_simulation(simulation: Arc<OnTheFly>) -> Self {
+    /// The frames of a simulation, made ahead in batches, of each the channels of these names.
+    pub fn of_simulation(simulation: Arc<OnTheFly>, names: &[String]) -> Self {
         let num_frames = simulation.scan().positions() as u64;
         let most_bytes = most_bytes(simulation.detector(), simulation.count_type());
-        Self { store: Store::Simulation { simulation, made: Default::default() }, num_frames, most_bytes }
+        let channels = names.iter().map(|name| SimulatedChannel::named(name)).collect();
+        let store = Store::Simulation { simulation, channels, made: Default::default() };
+        Self { store, num_frames, most_bytes }
     }
 
     /// Frames of the set, whether or not they are there.
@@ -107,27 +121,28 @@ impl Frames {
         stored.filter(|&bytes| bytes <= self.most_bytes).max().unwrap_or(0)
     }
 
-    /// Reads a frame into `bytes`, replacing what was there. A number beyond the set's begins at the first again. False
-    /// where the set does not have the frame.
+    /// Reads a frame into `channels`, replacing what was there. A number beyond the set's begins at the first again. False
+    /// where the set does not have the frame, in any channel.
     ///
     /// # Errors
     /// The system's; a file that is not what it was when its index was read.
-    pub fn read(&mut self, number: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        bytes.clear();
+    pub fn read(&mut self, number: u64, channels: &mut Channels) -> io::Result<bool> {
         let number = number.checked_rem(self.num_frames).unwrap_or(0);
         let (runs, open) = match &mut self.store {
             Store::Set { runs, open } => (runs, open),
-            Store::Recording { recording, finder } => return recording.frame(finder, number, bytes),
-            Store::Simulation { simulation, made } => {
+            Store::Recording { recording, channels: of, finder } => {
+                return recording.frame(finder, number, of, channels);
+            }
+            Store::Simulation { simulation, channels: of, made } => {
                 let (first, frames) = made;
                 if !(*first..*first + frames.len() as u64).contains(&number) {
                     let batch = SIMULATED_PER_THREAD * rayon::current_num_threads() as u64;
                     let numbers = number..self.num_frames.min(number.saturating_add(batch));
-                    *made = (number, simulation.frames(numbers).map_err(io::Error::other)?);
+                    *made = (number, simulation.frames(numbers, of).map_err(io::Error::other)?);
                 }
                 let (first, frames) = made;
                 let Some(frame) = frames.get((number - *first) as usize) else { return Ok(false) };
-                bytes.extend_from_slice(frame);
+                channels.clone_from(frame);
                 return Ok(true);
             }
         };
@@ -151,6 +166,8 @@ impl Frames {
             *open = Some((at, file));
         }
         let Some((_, file)) = open else { return Ok(false) };
+        channels.resize_with(1, Vec::new);
+        let Some(bytes) = channels.first_mut() else { return Ok(false) };
         // at most `most_bytes`
         bytes.resize(stored.bytes as usize, 0);
         file.read_exact_at(bytes, stored.offset)?;
@@ -163,7 +180,7 @@ impl Frames {
     /// The log is not what it was; this is no recording.
     pub fn message(&mut self, place: Place) -> io::Result<WireMessage> {
         match &mut self.store {
-            Store::Recording { recording, finder } => recording.message(finder, place),
+            Store::Recording { recording, finder, .. } => recording.message(finder, place),
             Store::Set { .. } | Store::Simulation { .. } => {
                 Err(io::Error::other("there are no messages but those of a recording"))
             }

@@ -132,7 +132,7 @@ impl Layout {
     }
 
     fn steps(&mut self, series: &Series, plan: &Plan, frames: &mut Frames) -> Result<(), NobodyListens> {
-        let mut bytes = Vec::new();
+        let mut channels = Vec::new();
         let recording = series.wording.recording();
         let (mut place, mut burst_began) = (0, Duration::ZERO);
         for step in plan.steps() {
@@ -158,9 +158,9 @@ impl Layout {
                         self.finish_if_full()?;
                         continue;
                     }
-                    match frames.read(number, &mut bytes) {
-                        Ok(true) => {}
-                        Ok(false) => {
+                    match frames.read(number, &mut channels) {
+                        Ok(true) if series.has_frame(&channels) => {}
+                        Ok(_) => {
                             self.finish()?;
                             self.send(Piece::Absent(number))?;
                             continue;
@@ -181,7 +181,7 @@ impl Layout {
                         None => Content::Frame(number),
                         Some(_) => Content::Damaged(number),
                     };
-                    self.add(&series.image(number, &bytes, damage), content);
+                    self.add(&series.image(number, &channels, damage), content);
                     self.finish_if_full()?;
                 }
                 Step::Garbage { seed } => self.add(&garbage(seed), Content::Other),

@@ -124,15 +124,13 @@ impl Pictures {
     /// # Errors
     /// It cannot be read, or does not decode.
     pub fn tiff(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
-        let mut bytes = Vec::new();
-        let is_there = self.frames.lock().unwrap_or_else(PoisonError::into_inner).read(number, &mut bytes)?;
-        if !is_there {
-            return Ok(None);
-        }
+        let mut channels = Vec::new();
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner).read(number, &mut channels)?;
+        let Some(bytes) = channels.first().filter(|bytes| !bytes.is_empty()) else { return Ok(None) };
         let picture = match self.count_type {
-            CountType::U8 => self.picture::<u8, Gray8>(&bytes),
-            CountType::U16 => self.picture::<u16, Gray16>(&bytes),
-            CountType::U32 => self.picture::<u32, Gray32>(&bytes),
+            CountType::U8 => self.picture::<u8, Gray8>(bytes),
+            CountType::U16 => self.picture::<u16, Gray16>(bytes),
+            CountType::U32 => self.picture::<u32, Gray32>(bytes),
         };
         picture.map(Some)
     }

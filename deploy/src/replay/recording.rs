@@ -13,16 +13,15 @@ use ingest::stream::series::OwnedKey;
 use kernels::bslz4_decode::{Encoding, decode_frame};
 use kernels::types::{CountType, DetectorShape, Pixels};
 
+use super::frames::Channels;
 use crate::cli::choose_series;
 
 /// Frames that were announced and did not come, at most, for the announcement to be believed: this many and sixteen for each that came.
 const MOST_MISSING: u64 = 1 << 16;
 
 /// What the frames of a series have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameKind {
-    /// Name of the channel; empty in stream v1.
-    pub channel: String,
     /// Shape.
     pub detector: DetectorShape,
     /// The type of the counts.
@@ -33,12 +32,12 @@ pub struct FrameKind {
 
 impl FrameKind {
     fn of(channel: &Channel<'_>) -> Self {
-        Self {
-            channel: channel.name.to_owned(),
-            detector: channel.detector,
-            count_type: channel.count_type,
-            encoding: channel.packed.encoding,
-        }
+        Self { detector: channel.detector, count_type: channel.count_type, encoding: channel.packed.encoding }
+    }
+
+    /// Whether the frame of a channel is of this kind.
+    fn is_of(&self, channel: &Channel<'_>) -> bool {
+        *self == Self::of(channel)
     }
 }
 
@@ -69,8 +68,10 @@ pub struct Recording {
     pub images: Vec<RecordedImage>,
     /// Places in `images`, by number; of a number that came twice the first.
     by_number: Vec<u32>,
-    /// What the frames are like.
+    /// What the frames of its first channel are like.
     pub kind: FrameKind,
+    /// Names of the channels whose frames are like those of the first, which is among them; empty in stream v1.
+    pub channels: Vec<String>,
     /// Frames of the series, those that did not come included.
     pub num_frames: u64,
     /// Bytes of the largest message.
@@ -88,6 +89,7 @@ struct Found {
     images: Vec<RecordedImage>,
     first_nanos: Option<u64>,
     kind: Option<FrameKind>,
+    channels: Vec<String>,
     largest_bytes: u64,
 }
 
@@ -128,9 +130,7 @@ impl Recording {
                 Message::Start(_) => {}
                 Message::End(_) => found.end = Some(record.place),
                 Message::Image(image) => {
-                    if found.kind.is_none() {
-                        found.kind = image.channels().next().map(FrameKind::of);
-                    }
+                    found.take_channels(&image);
                     let first = *found.first_nanos.get_or_insert(record.arrival_nanos);
                     let before = found.images.last().map_or(0, |image| image.nanos);
                     let nanos = record.arrival_nanos.saturating_sub(first).max(before);
@@ -173,28 +173,55 @@ impl Recording {
         Ok(WireMessage::new(&parts))
     }
 
-    /// The bytes of a frame. False where it is not there, or unlike the others.
+    /// The place of the channel of a name; the first where there is none.
+    pub fn place_of(&self, name: &str) -> usize {
+        self.channels.iter().position(|channel| channel == name).unwrap_or(0)
+    }
+
+    /// The bytes of the channels at these places of a frame, none of one that did not come or is unlike the others. False where
+    /// none is there.
     ///
     /// # Errors
     /// The log is not what it was.
-    pub fn frame(&self, finder: &mut RecordFinder, number: u64, bytes: &mut Vec<u8>) -> io::Result<bool> {
-        bytes.clear();
+    pub fn frame(
+        &self,
+        finder: &mut RecordFinder,
+        number: u64,
+        places: &[usize],
+        channels: &mut Channels,
+    ) -> io::Result<bool> {
         let Some(image) = self.image(number) else { return Ok(false) };
         let record = finder.read(image.place).map_err(io::Error::other)?;
         let Ok(Message::Image(image)) = record.message() else {
             return Err(io::Error::other(format!("frame {number} is not in the log any more as it was")));
         };
-        let Some(channel) = self.channel(&image) else { return Ok(false) };
-        bytes.extend_from_slice(channel.packed.bytes);
-        Ok(true)
+        channels.resize_with(places.len(), Vec::new);
+        for (bytes, &place) in channels.iter_mut().zip(places) {
+            bytes.clear();
+            if let Some(channel) = self.channel(&image, place) {
+                bytes.extend_from_slice(channel.packed.bytes);
+            }
+        }
+        Ok(channels.iter().any(|bytes| !bytes.is_empty()))
     }
 
-    fn channel<'a, 'b>(&self, image: &'a Image<'b>) -> Option<&'a Channel<'b>> {
-        image.channels().find(|channel| FrameKind::of(channel) == self.kind)
+    fn channel<'a, 'b>(&self, image: &'a Image<'b>, place: usize) -> Option<&'a Channel<'b>> {
+        let name = self.channels.get(place)?;
+        image.channels().find(|channel| channel.name == name && self.kind.is_of(channel))
     }
 }
 
 impl Found {
+    /// Notes the channels of an image that are new, and like the first.
+    fn take_channels(&mut self, image: &Image<'_>) {
+        for channel in image.channels() {
+            let kind = self.kind.get_or_insert_with(|| FrameKind::of(channel));
+            if kind.is_of(channel) && !self.channels.iter().any(|name| name == channel.name) {
+                self.channels.push(channel.name.to_owned());
+            }
+        }
+    }
+
     fn into_recording(self, folder: &Path, key: OwnedKey) -> anyhow::Result<(Recording, Metadata)> {
         let id = key.id;
         let kind = self.kind.with_context(|| format!("there is no image of series {id}"))?;
@@ -217,6 +244,7 @@ impl Found {
             images: self.images,
             by_number,
             kind,
+            channels: self.channels,
             num_frames,
             largest_bytes: self.largest_bytes,
         };

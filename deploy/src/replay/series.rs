@@ -11,6 +11,7 @@ use kernels::types::{CountType, DetectorShape};
 use serde_json::{Map, Value};
 
 use super::fault::FrameFault;
+use super::frames::Channels;
 use super::recording::Recording;
 use super::source::Source;
 use super::{Rate, ReplaySettings};
@@ -117,7 +118,7 @@ impl SeriesSource {
         Ok(Self {
             facts,
             rate: settings.rate,
-            channels: settings.channels.clone(),
+            channels: set.channels.clone(),
             pixel_mask,
             recording: set.recording.clone(),
             has_faults: !settings.faults.is_empty(),
@@ -220,21 +221,41 @@ impl Series {
         Some(Duration::from_nanos((place / count).saturating_mul(round).saturating_add(at)))
     }
 
+    /// Whether a message can be made of a frame: stream v1 has its first channel alone.
+    pub fn has_frame(&self, channels: &Channels) -> bool {
+        match self.version {
+            Version::V1 => channels.first().is_some_and(|bytes| !bytes.is_empty()),
+            Version::V2 => channels.iter().any(|bytes| !bytes.is_empty()),
+        }
+    }
+
     /// The message of a frame, with what is done to it.
-    pub fn image(&self, number: u64, bytes: &[u8], damage: Option<FrameFault>) -> WireMessage {
+    pub fn image(&self, number: u64, channels: &Channels, damage: Option<FrameFault>) -> WireMessage {
         let extras = ImageExtras {
             appendix: self.image_appendix.as_deref(),
             series_date: Some(&self.date),
             channels: &self.channels,
         };
-        let with = |facts: &SeriesFacts, bytes| facts.image_with(self.version, number, bytes, extras);
+        let none = Vec::new();
+        // one channel stands for all
+        let of = |place| channels.get(place).or(channels.first()).unwrap_or(&none);
+        let with = |facts: &SeriesFacts, altered: &dyn Fn(&[u8]) -> Vec<u8>| match self.version {
+            Version::V1 => facts.image_with(self.version, number, &altered(of(0)), extras),
+            Version::V2 => {
+                let there = (0..).zip(&self.channels).filter(|(place, _)| !of(*place).is_empty());
+                let altered: Vec<_> =
+                    there.map(|(place, name)| (name.as_str(), altered(of(place)))).collect();
+                let altered: Vec<_> = altered.iter().map(|(name, bytes)| (*name, bytes.as_slice())).collect();
+                facts.image_of_channels_with(number, &altered, extras)
+            }
+        };
         match damage {
-            Some(FrameFault::Truncated) => with(&self.facts, &bytes[..bytes.len() / 2]),
-            Some(FrameFault::Corrupted) => with(&self.facts, &corrupted(self.facts.encoding, bytes)),
+            Some(FrameFault::Truncated) => with(&self.facts, &|bytes| bytes[..bytes.len() / 2].to_vec()),
+            Some(FrameFault::Corrupted) => with(&self.facts, &|bytes| corrupted(self.facts.encoding, bytes)),
             Some(FrameFault::WrongSize) => {
                 let DetectorShape { rows, cols } = self.facts.detector;
                 let detector = DetectorShape { rows: rows + 1, cols };
-                with(&SeriesFacts { detector, ..self.facts.clone() }, bytes)
+                with(&SeriesFacts { detector, ..self.facts.clone() }, &<[u8]>::to_vec)
             }
             Some(FrameFault::WrongType) => {
                 let count_type = match self.facts.count_type {
@@ -242,9 +263,9 @@ impl Series {
                     CountType::U16 => CountType::U32,
                     CountType::U32 => CountType::U16,
                 };
-                with(&SeriesFacts { count_type, ..self.facts.clone() }, bytes)
+                with(&SeriesFacts { count_type, ..self.facts.clone() }, &<[u8]>::to_vec)
             }
-            _ => with(&self.facts, bytes),
+            _ => with(&self.facts, &<[u8]>::to_vec),
         }
     }
 

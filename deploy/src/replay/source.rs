@@ -36,6 +36,8 @@ pub struct Source {
     pub frames_expected: u64,
     /// Files that the filewriter of a detector would hand out.
     pub files: Vec<PathBuf>,
+    /// Names of the channels in stream v2.
+    pub channels: Vec<String>,
     /// Its frames.
     pub frames: Frames,
     /// The recording, where it is one.
@@ -49,7 +51,7 @@ impl Source {
     /// It cannot be opened, has no frame, or holds several series and none is named.
     pub fn open(settings: &ReplaySettings) -> anyhow::Result<Self> {
         if let Some(args) = &settings.simulation {
-            return Self::of_simulation(args);
+            return Self::of_simulation(args, named(settings));
         }
         if settings.source.is_dir() {
             return Self::of_recording(settings);
@@ -64,13 +66,14 @@ impl Source {
             count_type: set.count_type,
             encoding: set.encoding,
             frames_expected: set.frames_expected,
+            channels: named(settings),
             frames,
             recording: None,
         })
     }
 
     /// A simulation whose frames are made when they are to be sent. Its truth goes to `args.out`, where that is named.
-    fn of_simulation(args: &SimulateArgs) -> anyhow::Result<Self> {
+    fn of_simulation(args: &SimulateArgs, channels: Vec<String>) -> anyhow::Result<Self> {
         let simulation = Arc::new(OnTheFly::new(args.clone())?);
         let mut files = Vec::new();
         if !args.out.as_os_str().is_empty() {
@@ -98,7 +101,8 @@ impl Source {
             encoding: Encoding::Bslz4,
             frames_expected: simulation.scan().positions() as u64,
             files,
-            frames: Frames::of_simulation(simulation),
+            frames: Frames::of_simulation(simulation, &channels),
+            channels,
             recording: None,
         })
     }
@@ -107,6 +111,11 @@ impl Source {
         let (recording, metadata) = Recording::open(&settings.source, settings.log_series.as_deref())
             .with_context(|| settings.source.display().to_string())?;
         let recording = Arc::new(recording);
+        let has_names = recording.channels.iter().any(|name| !name.is_empty());
+        let channels = match settings.channels.is_empty() && has_names {
+            true => recording.channels.clone(),
+            false => named(settings),
+        };
         Ok(Self {
             name: settings.source.display().to_string(),
             metadata,
@@ -115,9 +124,18 @@ impl Source {
             encoding: recording.kind.encoding,
             frames_expected: recording.num_frames,
             files: Vec::new(),
-            frames: Frames::of_recording(Arc::clone(&recording)),
+            frames: Frames::of_recording(Arc::clone(&recording), &channels),
+            channels,
             recording: Some(recording),
         })
+    }
+}
+
+/// The channels that are asked for; the first threshold where none is.
+fn named(settings: &ReplaySettings) -> Vec<String> {
+    match settings.channels.is_empty() {
+        true => vec!["threshold_1".to_owned()],
+        false => settings.channels.clone(),
     }
 }
 

@@ -12,13 +12,14 @@ use super::bad_pixels::BadPixels;
 use super::produce::{Desk, Exposure};
 use super::settings::Settings;
 use super::specimen::Specimen;
+use super::thresholds::SimulatedChannel;
 use super::truth::{Totals, Truth};
 use super::wave::Beam;
 use super::{prepare, write_truth_phase};
 use crate::output::write_atomically;
 use crate::request::{StopFlag, WrongFlags};
 
-/// Makes frames by their numbers; the same flags give the bytes that `sideband simulate` writes, in any order.
+/// Makes frames by their numbers; the same flags give the bytes that `sideband simulate` writes, in any order, for the first threshold.
 pub struct OnTheFly {
     args: SimulateArgs,
     settings: Settings,
@@ -95,15 +96,20 @@ impl OnTheFly {
         &self.mask
     }
 
-    /// Frames of a range of numbers below the scan's, compressed as bitshuffle/LZ4 chunks, made on all threads.
+    /// Frames of a range of numbers below the scan's, made on all threads: of each the channels, compressed as bitshuffle/LZ4
+    /// chunks.
     ///
     /// # Errors
     /// The memory for a thread cannot be had.
-    pub fn frames(&self, numbers: std::ops::Range<u64>) -> anyhow::Result<Vec<Vec<u8>>> {
+    pub fn frames(
+        &self,
+        numbers: std::ops::Range<u64>,
+        channels: &[SimulatedChannel],
+    ) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
         match &self.desks {
-            Desks::U8(desks) => self.made(desks, numbers),
-            Desks::U16(desks) => self.made(desks, numbers),
-            Desks::U32(desks) => self.made(desks, numbers),
+            Desks::U8(desks) => self.made(desks, numbers, channels),
+            Desks::U16(desks) => self.made(desks, numbers, channels),
+            Desks::U32(desks) => self.made(desks, numbers, channels),
         }
     }
 
@@ -111,7 +117,8 @@ impl OnTheFly {
         &self,
         desks: &Mutex<Vec<Desk<T>>>,
         numbers: std::ops::Range<u64>,
-    ) -> anyhow::Result<Vec<Vec<u8>>> {
+        channels: &[SimulatedChannel],
+    ) -> anyhow::Result<Vec<Vec<Vec<u8>>>> {
         let exposure = Exposure {
             beam: &self.beam,
             bad: &self.bad,
@@ -126,9 +133,15 @@ impl OnTheFly {
                 let waiting = free().pop();
                 let mut desk = waiting.map_or_else(|| Desk::new(&self.beam), Ok)?;
                 // a scan has fewer positions than memory has bytes
-                let bytes = desk.expose(&exposure, number as usize, &self.mask).bytes;
+                let frame = number as usize;
+                let first = desk.expose(&exposure, frame, &self.mask).bytes;
+                let channels = channels.iter().map(|&channel| match channel {
+                    SimulatedChannel::Threshold(0) => first.clone(),
+                    other => desk.of_channel(other, self.args.seed, frame),
+                });
+                let channels = channels.collect();
                 free().push(desk);
-                Ok(bytes)
+                Ok(channels)
             })
             .collect()
     }

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::bad_pixels::BadPixels;
 use super::counts::{draw_counts, frame_generator};
+use super::thresholds::SimulatedChannel;
 use super::truth::Totals;
 use super::wave::{Beam, Scratch};
 use crate::progress::Progress;
@@ -38,6 +39,8 @@ pub(super) struct Desk<T> {
     means: Vec<f32>,
     drawn: Vec<u32>,
     counts: Vec<T>,
+    /// The same as another channel counts them.
+    counts_of_channel: Vec<T>,
 }
 
 /// Frames handed to the writer at once, for every thread.
@@ -128,7 +131,17 @@ impl<T: Count> Desk<T> {
             means: filled(0.0, pixels, what)?,
             drawn: filled(0, pixels, what)?,
             counts: filled(T::default(), pixels, what)?,
+            counts_of_channel: Vec::new(),
         })
+    }
+
+    /// The frame that was made last, as a channel counts it, compressed.
+    pub(super) fn of_channel(&mut self, channel: SimulatedChannel, seed: u64, frame: usize) -> Vec<u8> {
+        self.counts_of_channel.clone_from(&self.counts);
+        channel.count(seed, frame as u64, &mut self.counts_of_channel);
+        let mut bytes = Vec::new();
+        encode_bslz4(&self.counts_of_channel, &mut bytes);
+        bytes
     }
 
     /// Makes a frame.

@@ -6,6 +6,8 @@ mod choices;
 mod events;
 #[path = "serve/log.rs"]
 mod log;
+#[path = "serve/mask.rs"]
+mod mask;
 #[path = "serve/slow.rs"]
 mod slow;
 
@@ -94,9 +96,13 @@ impl Daemon {
 
     /// With these flags of the microscope.
     fn start_with(detector: &Detector, out: &Path, optics: &[String], more: &[&str]) -> Self {
-        let address = detector.socket.address().unwrap().to_string();
+        Self::listening(&detector.socket.address().unwrap().to_string(), out, optics, more)
+    }
+
+    /// Of whatever sends at an address.
+    fn listening(address: &str, out: &Path, optics: &[String], more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sideband"))
-            .args(["serve", "--stream", &address, "--listen", "127.0.0.1:0", "--out"])
+            .args(["serve", "--stream", address, "--listen", "127.0.0.1:0", "--out"])
             .arg(out)
             .args(optics)
             .args(more)

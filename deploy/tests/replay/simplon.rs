@@ -44,6 +44,12 @@ fn values_have_envelopes_and_setting_one_names_all_that_change() {
     assert_eq!(detector.get(&config("ntrigger"))["value"], 4096);
     let modes = detector.get(&config("trigger_mode"));
     assert!(modes["allowed_values"].as_array().unwrap().contains(&json!("ints")), "{modes}");
+    // the mask in an array of SIMPLON, as the set has it; nothing else is among what a start says
+    let mask = detector.get(&config("pixel_mask"));
+    assert_eq!((&mask["access_mode"], &mask["value"]["type"]), (&json!("r"), &json!("<u4")));
+    let set = ingest::dectris::FileSet::open(&master).unwrap();
+    assert_eq!(Some(deploy::simplon::darray(&mask["value"]).unwrap()), set.metadata.pixel_mask);
+    assert_eq!(detector.put(&config("pixel_mask"), json!(0)).0, 403);
     let keys = detector.get("/stream/api/1.8.0/status/keys");
     assert_eq!(names(&keys), ["state", "error", "dropped"]);
     assert_eq!(detector.get("/detector/api/version")["value"], "1.8.0");

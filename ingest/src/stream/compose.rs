@@ -110,7 +110,17 @@ impl SeriesFacts {
 
     /// The message of an image whose channels have frames of their own, in stream v2: names and bytes.
     pub fn image_of_channels(&self, number: u64, channels: &[(&str, &[u8])]) -> WireMessage {
-        self.image_v2(number, channels, ImageExtras::default())
+        self.image_of_channels_with(number, channels, ImageExtras::default())
+    }
+
+    /// The same that says more than it must; the channels are those of `channels` alone.
+    pub fn image_of_channels_with(
+        &self,
+        number: u64,
+        channels: &[(&str, &[u8])],
+        extras: ImageExtras<'_>,
+    ) -> WireMessage {
+        self.image_v2(number, channels, extras)
     }
 
     /// The message of an image that says more than it must.

@@ -9,12 +9,13 @@ use crossbeam_channel::Sender;
 use ingest::stream::compose::Version;
 use serde_json::{Map, Value, json};
 
-use super::parameters::{PARAMETERS, Section, find};
+use super::parameters::{Kind, PARAMETERS, Parameter, Section, find};
 use crate::replay::monitor::Monitor;
 use crate::replay::sender::Order;
 use crate::replay::source::Source;
 use crate::replay::{ReplaySettings, SeriesSource};
 use crate::report::utc;
+use crate::simplon::as_darray;
 
 /// What a detector is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,8 @@ pub struct Detector {
     shared: Arc<Shared>,
     orders: Sender<Order>,
     pulse_delay: Duration,
+    /// The pixel mask of the source as it is answered; none where the source has none.
+    pixel_mask: Option<Value>,
     inner: Mutex<Inner>,
 }
 
@@ -142,7 +145,8 @@ impl Detector {
         orders: Sender<Order>,
     ) -> Self {
         let mut values = BTreeMap::new();
-        for row in PARAMETERS.iter().filter(|row| row.section == Section::Config) {
+        let is_setting = |row: &&Parameter| row.section == Section::Config && row.kind != Kind::Array;
+        for row in PARAMETERS.iter().filter(is_setting) {
             values.insert((row.module, row.name), row.kind.initial());
         }
         for (name, value) in configuration(set) {
@@ -160,7 +164,9 @@ impl Detector {
         }
         inner.configure(&shared.monitor);
         let pulse_delay = settings.pulse_delay;
-        Self { source, shared, orders, pulse_delay, inner: Mutex::new(inner) }
+        let mask = set.metadata.pixel_mask.as_ref();
+        let pixel_mask = mask.map(|(shape, mask)| as_darray(*shape, mask));
+        Self { source, shared, orders, pulse_delay, pixel_mask, inner: Mutex::new(inner) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -180,6 +186,10 @@ impl Detector {
     ) -> Result<Value, Refused> {
         let row = find(module, section, name).ok_or_else(|| Refused::unknown(module, name))?;
         let value = match section {
+            _ if row.kind == Kind::Array => {
+                let nothing = || Refused::new(404, format!("{name}: the source of the replay has none"));
+                Some(self.pixel_mask.clone().ok_or_else(nothing)?)
+            }
             Section::Config => self.inner().values.get(&(row.module, row.name)).cloned(),
             Section::Status => self.status(row.module, row.name, files),
         };

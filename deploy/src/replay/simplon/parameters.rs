@@ -26,6 +26,8 @@ pub enum Kind {
     Text(&'static str),
     /// A list of texts.
     List(&'static [&'static str]),
+    /// An array of whole numbers, of which the table knows nothing more.
+    Array,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Bool(value) => json!(value),
             Self::Text(value) => json!(value),
             Self::List(values) => json!(values),
+            Self::Array => Value::Null,
         }
     }
 
@@ -44,7 +47,7 @@ impl Kind {
     pub fn value_type(self) -> &'static str {
         match self {
             Self::Float(_) => "float",
-            Self::Uint(_) => "uint",
+            Self::Uint(_) | Self::Array => "uint",
             Self::Bool(_) => "bool",
             Self::Text(_) | Self::List(_) => "string",
         }
@@ -111,7 +114,7 @@ impl Parameter {
             Kind::Uint(_) => json!(value.as_u64().ok_or_else(refused)?),
             Kind::Bool(_) => json!(value.as_bool().ok_or_else(refused)?),
             Kind::Text(_) => json!(value.as_str().ok_or_else(refused)?),
-            Kind::List(_) => return Err(refused()),
+            Kind::List(_) | Kind::Array => return Err(refused()),
         };
         if let (Some((min, max)), Some(number)) = (self.range, taken.as_f64())
             && !(min..=max).contains(&number)
@@ -178,7 +181,7 @@ impl Parameter {
     }
 }
 
-use Kind::{Bool, Float, List, Text, Uint};
+use Kind::{Array, Bool, Float, List, Text, Uint};
 use Section::{Config, Status};
 
 /// Most images of a series, and triggers.
@@ -226,6 +229,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "threshold_energy",
         "wavelength",
     ]),
+    fixed("pixel_mask", Array),
     det("pixel_mask_applied", Bool(false)),
     det("roi_bit_depth", Uint(16)).range(8.0, 32.0).changes(&["bit_depth_image"]),
     det("roi_mode", Text("disabled")).of(&["disabled", "merge2x2", "lines"]).changes(&[
