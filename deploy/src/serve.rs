@@ -148,9 +148,11 @@ pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static)
             (Some(stage), received)
         }
     };
-    let source = StreamSource::new(received, stop.clone());
+    let mut source = StreamSource::new(received, stop.clone());
     let say = Arc::new(say);
     let hub = Arc::new(Hub::new(request, counters, recorded, &source, Say(say.clone())));
+    let told = hub.clone();
+    source.on_notice(move |notice| told.warn(notice.to_string()));
     let access = Access::new(request.listen, request.token.clone())?;
     let pages = http::start(listener, hub.clone(), access.clone(), request)?;
     say(&format!("stream tcp://{}", request.stream));
@@ -170,7 +172,8 @@ pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static)
         }
         if let Some(settings) = &request.record {
             scope.spawn(|| {
-                hub.recorded_before.read(&settings.folder, &request.out, begun, request.stop.flag())
+                let (log, out) = (&settings.folder, &request.out);
+                hub.recorded_before.read(log, out, &request.threshold, begun, request.stop.flag());
             });
         }
         scope.spawn(|| hub.jobs.run(&hub, &request.stop));

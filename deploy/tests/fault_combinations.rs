@@ -12,6 +12,7 @@ use ingest::raw::RawBatch;
 use ingest::stream::compose::{SeriesFacts, Version};
 use ingest::stream::kind::{Kind, Kinds};
 use ingest::stream::message::{Message, parse};
+use ingest::stream::over::Over;
 use ingest::stream::push::WireMessage;
 use ingest::stream::series::{Ending, SeriesReader, SeriesSettings};
 use kernels::bslz4_decode::{Encoding, decode_frame};
@@ -163,7 +164,7 @@ fn read(version: Version, seed: u64) -> Read {
         Some((CountType::U16, DETECTOR)),
         "seed {seed}"
     );
-    let mut reader = SeriesReader::new(SeriesSettings { kind, ..settings }, Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings { kind, ..settings }, Over::default());
     let mut sound = BTreeSet::new();
     let mut batch = |batch: RawBatch| {
         for (number, bytes) in (batch.first..).zip(batch.frames()) {

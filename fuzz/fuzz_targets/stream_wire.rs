@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ingest::raw::RawBatch;
 use ingest::stream::compose::{SeriesFacts, Version};
 use ingest::stream::message::parse;
+use ingest::stream::over::Over;
 use ingest::stream::series::{SeriesReader, SeriesSettings};
 use ingest::stream::slab::Slab;
 use ingest::stream::zmtp::{Filled, PullReader};
@@ -96,7 +97,7 @@ fuzz_target!(|data: &[u8]| {
     let wire = Wire(wire, 1 + usize::from(cut) * usize::from(cut));
     let mut reader = PullReader::connect(wire, 1 << 17).expect("a sound handshake");
     let (mut slab, mut next) = (Slab::new(slab_bytes), Slab::new(slab_bytes));
-    let mut series = SeriesReader::new(SeriesSettings::new(NUM_FRAMES), Vec::new());
+    let mut series = SeriesReader::new(SeriesSettings::new(NUM_FRAMES), Over::default());
     let (now, mut due) = (Instant::now(), 0);
     let mut hand_on = |item: Item<RawBatch>| {
         let (first, count) = match item {

@@ -8,6 +8,7 @@
 //! A message is *received* when it has been taken in, *written* when the system has it, *durable* once it was synced: three
 //! counts in [`RecordCounters`]. What the disk does not take in time is *not saved*: counted, and a hole in the log.
 
+mod acquisition;
 mod batch;
 mod counters;
 mod error;
@@ -23,6 +24,7 @@ mod stage;
 mod window;
 mod writer;
 
+pub use acquisition::{LogKey, SeriesRecord, SeriesRecords, Which};
 pub use counters::RecordCounters;
 pub use error::RecordError;
 pub use export::{ExportSettings, ExportSummary, MissingFrames, export_series};

@@ -8,6 +8,7 @@
 pub mod compose;
 pub mod kind;
 pub mod message;
+pub mod over;
 pub mod push;
 pub mod receive;
 pub mod series;

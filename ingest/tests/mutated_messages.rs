@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use ingest::stream::compose::{SeriesFacts, Version};
 use ingest::stream::message::parse;
+use ingest::stream::over::Over;
 use ingest::stream::series::{SeriesReader, SeriesSettings};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
@@ -95,7 +96,7 @@ fn a_million_mutated_messages_neither_panic_nor_take_memory() {
             incident_energy_ev: 300_000.0,
             frame_time_s: 1e-5,
         };
-        let mut reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+        let mut reader = SeriesReader::new(SeriesSettings::new(1 << 20), Over::default());
         let mut now = Instant::now();
         for number in 0..MESSAGES {
             let message = match random.next(20) {
@@ -110,11 +111,11 @@ fn a_million_mutated_messages_neither_panic_nor_take_memory() {
                 now += Duration::from_micros(1);
                 let ended = reader.take(&message, now, |_| ());
                 if ended.is_some() {
-                    reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+                    reader = SeriesReader::new(SeriesSettings::new(1 << 20), Over::default());
                 }
             }
             if number % 128 == 0 && reader.look(now, |_| ()).is_some() {
-                reader = SeriesReader::new(SeriesSettings::new(1 << 20), Vec::new());
+                reader = SeriesReader::new(SeriesSettings::new(1 << 20), Over::default());
             }
         }
         let most = MOST.load(Relaxed) - start;

@@ -465,8 +465,9 @@ test('an image that came of itself takes the place of an answer that is under wa
 });
 
 test('what the log holds is told with how much of it is durable', () => {
-  const entry = { id: 42, state: 'unfinished', frames: { expected: 4096, durable: 4095 }, finish: null, export: { state: 'running' } };
+  const entry = { label: '42', channel: null, state: 'unfinished', frames: { expected: 4096, durable: 4095 }, finish: null, export: { state: 'running' } };
   assert.equal(recorded.recordedText(entry), '42\nunfinished\n4,095 / 4,096');
+  assert.match(recorded.recordedText({ ...entry, label: '42.2', channel: 'threshold_2' }), /^42\.2 threshold_2\n/);
   assert.equal(recorded.jobText('export', entry.export), 'export: at work');
   assert.equal(recorded.isBusy([entry]), true);
   assert.equal(recorded.isBusy([{ ...entry, export: { state: 'failed' } }]), false);

@@ -30,7 +30,8 @@ pub struct ExportArgs {
     /// Folder for the files of the set; made when it does not exist.
     #[arg(long, value_name = "DIR", required_unless_present = "list")]
     pub out: Option<PathBuf>,
-    /// Number or unique name of the series; needed where the recording holds several.
+    /// Number or unique name of the series, with its place behind a dot where several have that (7.2); needed where the
+    /// recording holds several.
     #[arg(long, value_name = "ID")]
     pub series: Option<String>,
     /// Say which series the recording holds, and write nothing.
@@ -93,7 +94,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         return Ok(Ending::Done);
     };
     let chosen = choose_series(&series, args.series.as_deref(), "--series")?;
-    let name = args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.key.id));
+    let name = args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.label()));
     for (channel, name) in sets(args.threshold.as_ref(), &chosen.channels, &name) {
         let settings = ExportSettings {
             channel,
@@ -108,12 +109,13 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
             voltage: args.voltage_kv.map(Kilovolts),
             ..ExportSettings::new(name)
         };
-        let summary = export_series(&args.log, &chosen.key, out, &settings).map_err(|error| match error {
-            RecordError::Filewriter(FilewriterError::Exists { .. }) => {
-                anyhow!("{error}; --overwrite replaces it")
-            }
-            error => error.into(),
-        })?;
+        let summary =
+            export_series(&args.log, &chosen.log_key(), out, &settings).map_err(|error| match error {
+                RecordError::Filewriter(FilewriterError::Exists { .. }) => {
+                    anyhow!("{error}; --overwrite replaces it")
+                }
+                error => error.into(),
+            })?;
         tell_of_set(&summary, args);
         say(&summary.set.master.display().to_string())?;
     }
@@ -149,10 +151,7 @@ pub(crate) fn choose_series<'a>(
     asked: Option<&str>,
     flag: &str,
 ) -> anyhow::Result<&'a SeriesInLog> {
-    let is_asked = |series: &&SeriesInLog| match asked {
-        None => true,
-        Some(asked) => series.key.unique_id.as_deref() == Some(asked) || series.key.id.to_string() == asked,
-    };
+    let is_asked = |series: &&SeriesInLog| asked.is_none_or(|asked| series.is_called(asked));
     let found: Vec<_> = series.iter().filter(is_asked).collect();
     match (found.as_slice(), asked) {
         ([only], _) => Ok(only),
@@ -164,7 +163,7 @@ pub(crate) fn choose_series<'a>(
         (several, _) => {
             let several: Vec<SeriesInLog> = several.iter().map(|&series| series.clone()).collect();
             Err(WrongFlags::because(anyhow!(
-                "the recording holds several series; {flag} says which, by its unique name where the number is not enough:\n{}",
+                "the recording holds several series; {flag} says which, by its unique name or its place (7.2) where the number is not enough:\n{}",
                 listed(&several).trim_end()
             )))
         }
@@ -175,10 +174,8 @@ pub(crate) fn choose_series<'a>(
 fn listed(series: &[SeriesInLog]) -> String {
     let mut text = String::new();
     for series in series {
-        let name = series.key.unique_id.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let expected = series.num_images.map(|images| format!(" of {images}")).unwrap_or_default();
         let state = match (series.is_complete(), series.end_seen) {
-            _ if series.began_again > 0 => "several acquisitions of one number",
             (true, _) => "complete",
             (false, true) => "ended",
             (false, false) => "not ended",
@@ -190,8 +187,8 @@ fn listed(series: &[SeriesInLog]) -> String {
         let channels = if channels.is_empty() { String::new() } else { format!(", {}", channels.join(" ")) };
         let _ = writeln!(
             text,
-            "series {}{name}: {}{expected} frames, {state}{start}{shape}{channels}, {:.1} MB, {} to {}",
-            series.key.id,
+            "series {}: {}{expected} frames, {state}{start}{shape}{channels}, {:.1} MB, {} to {}",
+            series.name(),
             series.frames.count(),
             series.bytes as f64 * 1e-6,
             utc(moment(series.first_arrival_nanos)),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use ingest::record::{
-    LogReader, LogSource, LogSourceSettings, Pace, RecordError, SeriesInLog, list_series_until,
+    LogKey, LogReader, LogSource, LogSourceSettings, Pace, RecordError, SeriesInLog, list_series_until,
 };
-use ingest::stream::series::{OwnedKey, SeriesSettings};
+use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::StreamSource;
 use kernels::Cpu;
 
@@ -38,17 +38,15 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
         error => anyhow!(error),
     })?;
     let with_frames: Vec<&SeriesInLog> = listed.iter().filter(|series| series.frames.count() > 0).collect();
-    let keys: Vec<&OwnedKey> = with_frames.iter().map(|series| &series.key).collect();
-    let at = chosen(&keys, request.series.as_deref()).with_context(|| folder.display().to_string())?;
-    let series = with_frames[at];
-    series.check_single()?;
+    let series =
+        chosen(&with_frames, request.series.as_deref()).with_context(|| folder.display().to_string())?;
     let bytes = series.bytes / series.channels.len().max(1) as u64;
     let mut reports = Vec::new();
     // how many there are is known once the first is found
     let mut channels = Channels { place: 0, number: 1 };
     while channels.place < channels.number {
         let told = (bytes, found.num_damages);
-        let report = run_channel(request, &series.key, told, opening, &mut channels, |optics| {
+        let report = run_channel(request, &series.log_key(), told, opening, &mut channels, |optics| {
             Ok(optics.resolve_whole(&request.optics)?)
         })?;
         channels.place += 1;
@@ -66,7 +64,7 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
 ///
 /// # Errors
 /// The log cannot be read, or has no such series; a value that cannot be; those of every run.
-pub fn run_key(request: &RunRequest, key: &OwnedKey) -> anyhow::Result<RunReport> {
+pub fn run_key(request: &RunRequest, key: &LogKey) -> anyhow::Result<RunReport> {
     let mut channels = Channels { place: 0, number: 1 };
     run_channel(request, key, (0, 0), Instant::now(), &mut channels, |optics| {
         Ok(optics.resolve(&request.optics)?)
@@ -82,7 +80,7 @@ struct Channels {
 /// Runs a channel of a series of which so many bytes are in the log, at so many damaged places.
 fn run_channel(
     request: &RunRequest,
-    key: &OwnedKey,
+    key: &LogKey,
     (bytes, damages): (u64, u64),
     opening: Instant,
     of: &mut Channels,
@@ -91,18 +89,12 @@ fn run_channel(
     let folder = &request.master;
     let stop = request.stop.flag();
     let settings =
-        LogSourceSettings { pace: Pace::AsTaken, series: Some(key.id), ..LogSourceSettings::default() };
+        LogSourceSettings { pace: Pace::AsTaken, series: Some(key.clone()), ..LogSourceSettings::default() };
     let (log, received) = LogSource::new(LogReader::open(folder)?, settings, stop.clone());
     let mut source = StreamSource::new(received, stop);
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| log.run());
-        let announced = loop {
-            let announced = source.next_series(|_| ()).context("the series cannot be found again")?;
-            if announced.key == *key {
-                break announced;
-            }
-            source.pass_over(announced.key);
-        };
+        let announced = source.next_series(|_| ()).context("the series cannot be found again")?;
         let channels = request.threshold.choose(&announced.channels)?;
         of.number = channels.len();
         let channel = channels.get(of.place).context("the log has changed while it was read")?;
@@ -137,45 +129,15 @@ fn run_channel(
     })
 }
 
-/// The series of this number or unique name, or the last; which of these.
-fn chosen(keys: &[&OwnedKey], asked: Option<&str>) -> anyhow::Result<usize> {
-    let names = |of: &[usize]| -> String {
-        let names = of.iter().filter_map(|&at| keys.get(at)).map(|key| match &key.unique_id {
-            Some(unique_id) => format!("{} ({unique_id})", key.id),
-            None => key.id.to_string(),
-        });
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let Some(last) = keys.len().checked_sub(1) else {
-        return Err(anyhow!("there is no series with frames in this log"));
-    };
+/// The series that is called so, or the last.
+fn chosen<'a>(all: &[&'a SeriesInLog], asked: Option<&str>) -> anyhow::Result<&'a SeriesInLog> {
+    let names = |of: &[&SeriesInLog]| of.iter().map(|series| series.name()).collect::<Vec<_>>().join(", ");
+    let last = all.last().context("there is no series with frames in this log")?;
     let Some(asked) = asked else { return Ok(last) };
-    let is_asked = |key: &OwnedKey| key.unique_id.as_deref() == Some(asked) || asked.parse() == Ok(key.id);
-    let all: Vec<usize> = (0..keys.len()).collect();
-    let found: Vec<usize> = all.iter().copied().filter(|&at| is_asked(keys[at])).collect();
+    let found: Vec<&SeriesInLog> = all.iter().copied().filter(|series| series.is_called(asked)).collect();
     match found[..] {
         [one] => Ok(one),
-        [] => Err(anyhow!("got series {asked}, expected one of {}", names(&all))),
+        [] => Err(anyhow!("got series {asked}, expected one of {}", names(all))),
         _ => Err(anyhow!("got series {asked}, of which there are several: name one of {}", names(&found))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_that_came_twice_is_refused_with_the_names_and_a_name_is_found() {
-        let key = |id, unique_id: Option<&str>| OwnedKey { id, unique_id: unique_id.map(str::to_owned) };
-        let all = [key(7, Some("A")), key(7, Some("B")), key(8, Some("C")), key(9, None)];
-        let all: Vec<&OwnedKey> = all.iter().collect();
-        let of = |asked| chosen(&all, asked).map_err(|why| why.to_string());
-        assert_eq!([of(Some("B")), of(Some("8")), of(None)], [Ok(1), Ok(2), Ok(3)]);
-        assert_eq!(
-            of(Some("7")).unwrap_err(),
-            "got series 7, of which there are several: name one of 7 (A), 7 (B)"
-        );
-        assert_eq!(of(Some("D")).unwrap_err(), "got series D, expected one of 7 (A), 7 (B), 8 (C), 9");
-        assert!(chosen(&[], None).is_err());
     }
 }

@@ -81,7 +81,7 @@ pub fn of_series(
     };
     // what the detector is set to counts where it agrees with what it announced
     let set = set.and_then(|set| set_scan(set, order)).filter(is_all);
-    let mut problems = Vec::new();
+    let mut problems: Vec<String> = announced.notes().map(str::to_owned).collect();
     let (scan, provenance) = match (given.or(set), said) {
         (Some(scan), _) => (scan, Provenance::Default),
         (None, Some(images)) if images < CONTINUOUS => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use ingest::dectris::Metadata;
-use ingest::record::{LogReader, Place, RecordFinder, list_series};
+use ingest::record::{LogReader, Place, RecordFinder, SeriesRecord, SeriesRecords, list_series};
 use ingest::stream::compose::Version;
 use ingest::stream::message::{Channel, Image, Message, Start};
 use ingest::stream::push::WireMessage;
@@ -94,7 +94,7 @@ struct Found {
 }
 
 impl Recording {
-    /// The series of this number or unique name; where none is named, the only one.
+    /// The series of this number or unique name, with its place behind a dot where several have that; where none is named, the only one.
     ///
     /// # Errors
     /// The folder holds no recording, no such series, several, or no image of it.
@@ -104,19 +104,11 @@ impl Recording {
             bail!("the folder holds no recording");
         }
         let chosen = choose_series(&series, asked, "--log-series")?;
-        chosen.check_single()?;
         let key = chosen.key.clone();
         let mut found = Found::default();
-        let mut reader = LogReader::open(folder)?;
-        while let Some(record) = reader.next_record()? {
-            if record.series != Some(key.id) {
-                continue;
-            }
+        let mut records = SeriesRecords::of(LogReader::open(folder)?, chosen.log_key());
+        while let Some(SeriesRecord { record, .. }) = records.next_record()? {
             let Ok(message) = record.message() else { continue };
-            let of = message.series();
-            if of.id != key.id || of.unique_id != key.unique_id.as_deref() {
-                continue;
-            }
             let first = record.parts().next().and_then(|part| part.first()).copied();
             let version = if matches!(first, Some(0xa0..=0xdb)) { Version::V2 } else { Version::V1 };
             found.version.get_or_insert(version);

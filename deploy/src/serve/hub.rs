@@ -219,6 +219,14 @@ impl Hub {
         })
     }
 
+    /// Says something of the stream that a person should know with the newest series, which is what everybody looks at.
+    pub(super) fn warn(&self, warning: String) {
+        if let Some(newest) = self.newest() {
+            newest.warn(warning);
+            self.tell();
+        }
+    }
+
     /// The daemon ends.
     pub(super) fn stopping(&self) {
         self.inner().is_stopping = true;

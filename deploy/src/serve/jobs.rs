@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ingest::record::{ExportSettings, export_series};
-use ingest::stream::series::OwnedKey;
+use ingest::record::{ExportSettings, LogKey, export_series};
 use kernels::types::{Kilovolts, ScanShape};
 use serde_json::{Value, json};
 
@@ -73,7 +72,7 @@ impl Progress {
 /// An export of a series of the log.
 #[derive(Clone, Debug)]
 pub(super) struct Export {
-    pub(super) key: OwnedKey,
+    pub(super) key: LogKey,
     pub(super) channel: Option<String>,
     /// Folder of the set.
     pub(super) out: PathBuf,
@@ -83,12 +82,22 @@ pub(super) struct Export {
     pub(super) durable: u64,
 }
 
+/// A series of the log that is finished again, or one of its channels.
+#[derive(Clone, Debug)]
+pub(super) struct Finish {
+    /// How; its results go into a folder of their own below `out`.
+    pub(super) request: RunRequest,
+    pub(super) key: LogKey,
+    /// Folder of the channel in that of the series, where several are asked for.
+    pub(super) channel_folder: Option<String>,
+}
+
 /// What is to be done.
 #[derive(Debug)]
 enum Work {
     Export(Box<Export>),
     /// A series of the log from its beginning to its results.
-    Finish(Box<RunRequest>, OwnedKey),
+    Finish(Box<Finish>),
 }
 
 /// The jobs.
@@ -123,8 +132,8 @@ impl Jobs {
     ///
     /// # Errors
     /// Too many jobs wait already.
-    pub(super) fn finish(&self, request: RunRequest, key: OwnedKey) -> anyhow::Result<Progress> {
-        self.add(Work::Finish(Box::new(request), key))
+    pub(super) fn finish(&self, finish: Finish) -> anyhow::Result<Progress> {
+        self.add(Work::Finish(Box::new(finish)))
     }
 
     fn add(&self, work: Work) -> anyhow::Result<Progress> {
@@ -146,7 +155,7 @@ impl Jobs {
         while let Some((work, progress)) = self.next(stop) {
             let done = match &work {
                 Work::Export(export) => self.do_export(export, hub, &progress, stop),
-                Work::Finish(request, key) => self.do_finish(request, key, hub, &progress, stop),
+                Work::Finish(finish) => self.do_finish(finish, hub, &progress, stop),
             };
             match done {
                 Ok(path) => progress.set(JobState::Done(path)),
@@ -198,15 +207,14 @@ impl Jobs {
             scan: export.scan,
             voltage: export.voltage,
             stop: stop.flag(),
-            ..ExportSettings::new(format!("series_{}", export.key.id))
+            ..ExportSettings::new(format!("series_{}", export.key.key.id))
         };
         Ok(export_series(log, &export.key, &export.out, &settings)?.set.master)
     }
 
     fn do_finish(
         &self,
-        request: &RunRequest,
-        key: &OwnedKey,
+        Finish { request, key, channel_folder }: &Finish,
         hub: &Hub,
         progress: &Progress,
         stop: &StopFlag,
@@ -218,7 +226,8 @@ impl Jobs {
         *self.finishing.lock().unwrap_or_else(PoisonError::into_inner) = own.clone();
         progress.set(JobState::Running);
         hub.tell();
-        let out = own_folder(&request.out, key.id);
+        let folder = own_folder(&request.out, key.key.id);
+        let out = channel_folder.as_ref().map_or_else(|| folder.clone(), |channel| folder.join(channel));
         let request = RunRequest { stop: own.clone(), out, ..request.clone() };
         let is_over = AtomicBool::new(false);
         let report = std::thread::scope(|scope| {
@@ -236,8 +245,9 @@ impl Jobs {
             report
         });
         if report.is_err() {
-            // one that is not empty stays
+            // those that are not empty stay
             let _ = std::fs::remove_dir(&request.out);
+            let _ = std::fs::remove_dir(&folder);
         }
         Ok(report?.folder)
     }

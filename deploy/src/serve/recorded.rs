@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ingest::record::{RecordError, SeriesInLog, list_series_until};
+use ingest::stream::threshold::Threshold;
 use serde_json::{Value, json};
 
 use super::jobs::{JobState, Progress};
 use crate::output::Quantity;
+use crate::pipeline::name_of_folder;
 use crate::report::{RESULT_FILE, utc};
 
 /// Series that are listed: the last of the log.
@@ -17,14 +19,23 @@ const MOST_LISTED: usize = 200;
 /// Results may begin and end so far from the first and last message of their series.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
-/// A series of an earlier run.
+/// A series of an earlier run, or one of its channels where each is a series of its own.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) series: SeriesInLog,
+    pub(super) channel: Option<OwnChannel>,
     /// Where results of it are.
     pub(super) folder: Option<PathBuf>,
     pub(super) finish: Option<Progress>,
     pub(super) export: Option<Progress>,
+}
+
+/// A channel that is a series of its own.
+#[derive(Clone, Debug)]
+pub(super) struct OwnChannel {
+    pub(super) name: String,
+    /// Its folder in that of the series.
+    pub(super) folder: String,
 }
 
 /// The list.
@@ -47,9 +58,17 @@ impl Recorded {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the log as it was before `begun`, and looks for results of its series below `out`. Of a log that takes long
-    /// nothing is listed once the flag is raised.
-    pub(super) fn read(&self, log: &Path, out: &Path, begun: SystemTime, stop: Arc<AtomicBool>) {
+    /// Reads the log as it was before `begun`, and looks for results of its series below `out`. Where all thresholds are
+    /// asked for, each of several channels is listed, the first as the newest. Of a log that takes long nothing is listed once
+    /// the flag is raised.
+    pub(super) fn read(
+        &self,
+        log: &Path,
+        out: &Path,
+        threshold: &Threshold,
+        begun: SystemTime,
+        stop: Arc<AtomicBool>,
+    ) {
         let listed = list_series_until(log, stop);
         if matches!(listed, Err(RecordError::Stopped)) {
             return;
@@ -68,9 +87,13 @@ impl Recorded {
                 let folders = result_folders(out);
                 listing.entries = earlier
                     .into_iter()
-                    .map(|series| {
-                        let folder = folder_of(&series, &folders);
-                        Entry { series, folder, finish: None, export: None }
+                    .flat_map(|series| {
+                        let entry = |channel: Option<OwnChannel>| {
+                            let below = channel.as_ref().map_or("", |channel| &channel.folder);
+                            let folder = folder_of(&series, below, &folders);
+                            Entry { series: series.clone(), channel, folder, finish: None, export: None }
+                        };
+                        own_channels(&series, threshold).into_iter().map(entry).collect::<Vec<_>>()
                     })
                     .collect();
             }
@@ -96,6 +119,19 @@ impl Recorded {
         let all = listing.entries.iter().cloned().map(Entry::settled).enumerate().rev();
         let entries: Vec<Value> = all.map(|(at, entry)| entry.json(&format!("r{}", at + 1))).collect();
         json!({ "is_read": listing.is_read, "problem": listing.problem, "series": entries })
+    }
+}
+
+/// What a series is listed as: once, or once for each of its channels, the last first.
+fn own_channels(series: &SeriesInLog, threshold: &Threshold) -> Vec<Option<OwnChannel>> {
+    match threshold {
+        Threshold::All if series.channels.len() > 1 => {
+            let own = |(place, name): (usize, &String)| {
+                Some(OwnChannel { name: name.clone(), folder: name_of_folder(name, place) })
+            };
+            series.channels.iter().enumerate().map(own).rev().collect()
+        }
+        _ => vec![None],
     }
 }
 
@@ -134,7 +170,9 @@ impl Entry {
         json!({
             "number": number,
             "id": series.key.id,
+            "label": series.label(),
             "unique_id": series.key.unique_id,
+            "channel": self.channel.as_ref().map(|channel| &channel.name),
             "state": self.state(),
             "started_utc": utc(moment(series.first_arrival_nanos)),
             "last_utc": utc(moment(series.last_arrival_nanos)),
@@ -159,19 +197,18 @@ pub(super) fn moment(nanos: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
 }
 
-/// Folders of results by their names, which begin with the time: `2026-01-31T235959Z-series-000012`.
+/// Folders of series by their names, which begin with the time: `2026-01-31T235959Z-series-000012`.
 fn result_folders(out: &Path) -> Vec<(String, PathBuf)> {
     let entries = std::fs::read_dir(out).into_iter().flatten().flatten();
     let with_name = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let is_ours = name.contains("-series-") && entry.path().join(RESULT_FILE).is_file();
-        is_ours.then(|| (name, entry.path()))
+        name.contains("-series-").then(|| (name, entry.path()))
     });
     with_name.collect()
 }
 
-/// The last folder that was begun while a series came.
-fn folder_of(series: &SeriesInLog, folders: &[(String, PathBuf)]) -> Option<PathBuf> {
+/// The last folder that was begun while a series came and has results, in a folder `below` it where that is named.
+fn folder_of(series: &SeriesInLog, below: &str, folders: &[(String, PathBuf)]) -> Option<PathBuf> {
     let text = |moment: SystemTime| utc(moment).replace(':', "");
     let first = moment(series.first_arrival_nanos).checked_sub(CLOCK_SLACK)?;
     let last = moment(series.last_arrival_nanos).checked_add(CLOCK_SLACK)?;
@@ -182,9 +219,11 @@ fn folder_of(series: &SeriesInLog, folders: &[(String, PathBuf)]) -> Option<Path
         let rest = name.get(first.len()..).unwrap_or_default();
         (first.as_str()..=last.as_str()).contains(&time) && rest.starts_with(&number)
     };
-    let mut of_series: Vec<_> = folders.iter().filter(|(name, _)| is_of(name)).collect();
-    of_series.sort();
-    of_series.last().map(|(_, folder)| folder.clone())
+    let of_series = folders.iter().filter(|(name, _)| is_of(name)).map(|(_, folder)| match below {
+        "" => folder.clone(),
+        below => folder.join(below),
+    });
+    of_series.filter(|folder| folder.join(RESULT_FILE).is_file()).max()
 }
 
 #[cfg(test)]
@@ -197,10 +236,10 @@ mod tests {
     fn a_listing_ends_with_the_daemon() {
         let dir = tempfile::tempdir().unwrap();
         let (recorded, stop) = (Recorded::default(), Arc::new(AtomicBool::new(true)));
-        recorded.read(dir.path(), dir.path(), SystemTime::now(), stop.clone());
+        recorded.read(dir.path(), dir.path(), &Threshold::First, SystemTime::now(), stop.clone());
         assert!(!recorded.listing().is_read);
         stop.store(false, Relaxed);
-        recorded.read(dir.path(), dir.path(), SystemTime::now(), stop);
+        recorded.read(dir.path(), dir.path(), &Threshold::First, SystemTime::now(), stop);
         assert!(recorded.listing().is_read);
     }
 }

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use ingest::stream::series::{OwnedKey, SeriesCounts};
+use ingest::record::{LogKey, Which};
+use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::Announced;
 use kernels::Cpu;
 use kernels::types::ScanGeometry;
@@ -337,9 +338,11 @@ impl Series {
         })
     }
 
-    /// Its key in the log.
-    pub(super) fn key(&self) -> OwnedKey {
-        self.announced.key.clone()
+    /// Its key in the log: of the series of this name, the last that had begun when its first images were looked at.
+    pub(super) fn key(&self) -> LogKey {
+        let nanos = self.started.0.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let which = Which::BegunBy(u64::try_from(nanos).unwrap_or(u64::MAX));
+        LogKey { key: self.announced.key.clone(), which }
     }
 
     /// An export of it is under way, or was.

@@ -148,12 +148,12 @@ impl Daemon {
         body
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         serde_json::from_slice(&self.get(path)).unwrap()
     }
 
     /// The status once it is so.
-    fn wait_for(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let status = self.json("/api/v1/status");

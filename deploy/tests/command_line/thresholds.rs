@@ -108,3 +108,66 @@ fn every_threshold_is_acquired_as_its_own_source_and_again_from_the_log() {
             .contains("got threshold threshold_3, expected one of threshold_1, threshold_2, difference")
     );
 }
+
+#[test]
+fn a_channel_that_never_comes_is_listed_with_holes_and_one_that_nobody_knew_of_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    let mut daemon = Daemon::start(&detector, dir.path(), &["--threshold", "all"]);
+    detector.wait_for_reader();
+    let names = ["threshold_1", "threshold_2"].map(str::to_owned);
+    let contents = StartContents {
+        detail: HeaderDetail::Basic,
+        appendix: None,
+        config: &serde_json::Map::new(),
+        channels: &names,
+        arm_date: "2026-01-01T00:00:00Z",
+        pixel_mask: &[],
+    };
+    // the name is used again behind the end
+    for _ in 0..2 {
+        detector.socket.send(&detector.facts.full_start(Version::V2, &contents));
+        let frames = detector.batches.iter().flat_map(|batch| batch.frames());
+        for (number, frame) in (0..).zip(frames) {
+            let channels = [("threshold_1", frame), ("odd", frame)];
+            let image = detector.facts.image_of_channels(number, &channels[..1 + usize::from(number == 100)]);
+            assert_eq!(detector.socket.send(&image), Sent::Yes);
+        }
+        detector.socket.send(&detector.facts.end(Version::V2));
+        let mut said: Vec<String> = (0..4).map(|_| daemon.next_line()).collect();
+        said.sort();
+        assert!(said[0].starts_with("series 41 threshold_1: complete: 4096 of 4096 frames"), "{said:?}");
+        assert!(
+            said[2].starts_with("series 41 threshold_2: PARTIAL: 0 of 4096 frames, 4096 missing"),
+            "{said:?}"
+        );
+    }
+    // late images of it begin nothing
+    let image = detector.facts.image(Version::V2, 5, detector.batches[0].frames().next().unwrap());
+    detector.socket.send(&image);
+    let is_told =
+        |status: &Value| status["series"]["warnings"].to_string().contains("got image 5 of series 41 (");
+    let status = daemon.wait_for("the late image", is_told);
+    let warnings = status["series"]["warnings"].to_string();
+    assert_eq!(
+        warnings.matches("got channel \\\\\\\"odd\\\\\\\" in image 100 of series 41").count(),
+        1,
+        "{warnings}"
+    );
+    let list = daemon.json("/api/v1/series");
+    let of = |at: usize| {
+        let series = &list["series"][at];
+        (
+            series["number"].as_u64().unwrap(),
+            series["channel"].as_str().unwrap(),
+            series["frames"]["missing"].as_u64(),
+        )
+    };
+    let expected = [(4, "threshold_1", Some(0)), (3, "threshold_2", Some(4096))];
+    assert_eq!([of(0), of(1)], expected);
+    let warnings = list["series"][1]["warnings"].to_string();
+    assert!(
+        warnings.contains("the start announced threshold_2, of which the first 8 images have no frame"),
+        "{warnings}"
+    );
+}

@@ -15,14 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape, Kilovolts, ScanShape};
 
+use super::acquisition::{LogKey, SeriesRecord, SeriesRecords};
 use super::error::RecordError;
 use super::reader::{LogReader, LogReport, Place, RecordFinder};
-use super::series::several;
 use crate::filewriter::{
     Existing, FilewriterSet, FilewriterSettings, FilewriterSummary, MasterMetadata, write_side_car,
 };
 use crate::stream::message::{Channel, Message};
-use crate::stream::series::OwnedKey;
 
 /// Missing frames that a set has places for, at most: this many and sixteen for each that is there. A number far off is a
 /// fault of its message, not of the acquisition, and a series may be armed for thousands of millions.
@@ -112,6 +111,8 @@ struct Kind {
 /// What is known of the series after the first reading.
 #[derive(Debug, Default)]
 struct Found {
+    /// Which of those that are read.
+    series: Option<usize>,
     kind: Option<Kind>,
     metadata: MasterMetadata,
     num_images: Option<u64>,
@@ -129,14 +130,15 @@ struct Found {
 /// be read, or changed meanwhile; `Stopped`: its flag was raised. A set that fails leaves nothing behind; the side-car comes after it.
 pub fn export_series(
     folder: &Path,
-    key: &OwnedKey,
+    key: &LogKey,
     out: &Path,
     settings: &ExportSettings,
 ) -> Result<ExportSummary, RecordError> {
-    let refused = |why: String| RecordError::Series { series: key.id, why };
-    let mut reader = LogReader::open(folder)?.until(settings.stop.clone());
-    let mut found = find(&mut reader, key, settings)?;
-    let log = reader.into_report();
+    let refused = |why: String| RecordError::Series { series: key.key.id, why };
+    let reader = LogReader::open(folder)?.until(settings.stop.clone());
+    let mut records = SeriesRecords::of(reader, key.clone());
+    let mut found = find(&mut records, settings)?;
+    let log = records.into_report();
     let kind = found.kind.take().ok_or_else(|| refused("the log has no frame of it".to_owned()))?;
     found.frames.sort_by_key(|&(number, _)| number);
     let came = found.frames.len();
@@ -161,7 +163,7 @@ pub fn export_series(
     if settings.existing == Existing::Refuse && needs_side_car && side_car.exists() {
         return Err(crate::filewriter::FilewriterError::Exists { path: side_car }.into());
     }
-    let set = copy(folder, key, out, settings, &found, &kind, num_images)?;
+    let set = copy(folder, key.key.id, out, settings, &found, &kind, num_images)?;
     if needs_side_car {
         write_side_car(&side_car, settings.scan, &missing)?;
     }
@@ -203,17 +205,13 @@ fn chosen<'a, 'b: 'a>(
 }
 
 /// The first reading: which frames there are, and what the start says.
-fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Result<Found, RecordError> {
+fn find(records: &mut SeriesRecords, settings: &ExportSettings) -> Result<Found, RecordError> {
     let mut found = Found::default();
-    let mut again = 0;
-    while let Some(record) = reader.next_record()? {
-        if record.series != Some(key.id) {
-            continue;
-        }
+    while let Some(SeriesRecord { record, series }) = records.next_record()? {
         let Ok(message) = record.message() else { continue };
-        let series = message.series();
-        if series.id != key.id || series.unique_id != key.unique_id.as_deref() {
-            continue;
+        if found.series != series {
+            // one of the same name before it
+            found = Found { series, ..Found::default() };
         }
         found.first_nanos.get_or_insert(record.arrival_nanos);
         match message {
@@ -222,7 +220,6 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
                 found.num_images = start.num_images;
                 found.metadata = metadata::of_start(&start, record.parts(), settings.channel.as_deref());
             }
-            Message::Start(_) if key.unique_id.is_none() && !found.frames.is_empty() => again += 1,
             Message::Start(_) | Message::End(_) => {}
             Message::Image(image) => {
                 let name = found.kind.as_ref().map(|kind| kind.channel.as_str());
@@ -247,9 +244,6 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
             }
         }
     }
-    if again > 0 {
-        return Err(several(key.id, again));
-    }
     if !found.has_start {
         found.metadata = metadata::unknown();
     }
@@ -266,13 +260,13 @@ fn find(reader: &mut LogReader, key: &OwnedKey, settings: &ExportSettings) -> Re
 fn is_fit(channel: &Channel<'_>, kind: &Kind) -> bool {
     (channel.detector, channel.count_type, channel.packed.encoding)
         == (kind.detector, kind.count_type, kind.encoding)
-        && chunk::is_whole(channel.packed, kind.detector.pixels() * kind.count_type.bytes())
+        && channel.is_whole()
 }
 
 /// The second reading: the frames in order.
 fn copy(
     folder: &Path,
-    key: &OwnedKey,
+    series: u64,
     out: &Path,
     settings: &ExportSettings,
     found: &Found,
@@ -319,7 +313,7 @@ fn copy(
         leave_out(&mut set, number)?;
         let record = finder.read(place)?;
         let changed = || RecordError::Series {
-            series: key.id,
+            series,
             why: format!("frame {number} is not in the log any more as it was"),
         };
         let Ok(Message::Image(image)) = record.message() else { return Err(changed()) };

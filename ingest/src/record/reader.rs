@@ -181,7 +181,15 @@ impl LogReader {
     /// [`RecordError::Io`] where a segment cannot be opened; the next call goes on with the one behind it.
     /// [`RecordError::Stopped`] once the flag of [`until`](Self::until) is raised.
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, RecordError> {
-        let (head, place) = loop {
+        match self.advance()? {
+            Some(found) => self.record(&found).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on to the next sound record.
+    pub(super) fn advance(&mut self) -> Result<Option<(Head, Place)>, RecordError> {
+        loop {
             if self.stop.load(Relaxed) {
                 return Err(RecordError::Stopped);
             }
@@ -196,7 +204,7 @@ impl LogReader {
             match step(open, &mut self.report) {
                 Ok(Some((head, offset))) => {
                     let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
-                    break (head, Place { segment: open.number, offset, bytes });
+                    return Ok(Some((head, Place { segment: open.number, offset, bytes })));
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -206,14 +214,19 @@ impl LogReader {
                     self.current = None;
                 }
             }
-        };
-        let Some(open) = &mut self.current else { return Ok(None) };
+        }
+    }
+
+    /// The record that was gone on to last.
+    pub(super) fn record(&mut self, found: &(Head, Place)) -> Result<Record<'_>, RecordError> {
+        let (head, place) = found;
+        let reading = io("reading segments of", Path::new("the log"));
+        let closed = || reading(std::io::ErrorKind::NotFound.into());
+        let open = self.current.as_mut().ok_or_else(closed)?;
         // it was there a moment ago, and is in the window
-        let payload = open
-            .window
-            .get(place.offset + RECORD_HEAD_BYTES as u64, head.payload_bytes)
-            .map_err(io("reading segments of", Path::new("the log")))?;
-        Ok(Some(Record::new(&head, place, payload)))
+        let at = place.offset + RECORD_HEAD_BYTES as u64;
+        let payload = open.window.get(at, head.payload_bytes).map_err(&reading)?;
+        Ok(Record::new(head, *place, payload))
     }
 
     fn open_next(&mut self) -> Result<bool, RecordError> {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use kernels::types::{CountType, DetectorShape};
 
+use super::acquisition::{LogKey, SeriesRecord, SeriesRecords, Which};
 use super::error::RecordError;
 use super::reader::{LogReader, LogReport, Place, Record};
 use crate::stream::message::Message;
@@ -17,6 +18,10 @@ use crate::stream::series::OwnedKey;
 pub struct SeriesInLog {
     /// The series.
     pub key: OwnedKey,
+    /// Which of the series that have this key, counted from 1 in the order of the log.
+    pub place: u64,
+    /// How many there are.
+    pub num_of_name: u64,
     /// Images that its start announced.
     pub num_images: Option<u64>,
     /// Numbers of the images that are there.
@@ -27,7 +32,7 @@ pub struct SeriesInLog {
     pub detector: Option<DetectorShape>,
     /// Type of the counts.
     pub count_type: Option<CountType>,
-    /// Names of the channels of the first image; one without a name in stream v1.
+    /// Names of the channels, those that were announced first; one without a name in stream v1.
     pub channels: Vec<String>,
     /// When its first message came, nanoseconds since 1970.
     pub first_arrival_nanos: u64,
@@ -35,9 +40,6 @@ pub struct SeriesInLog {
     pub last_arrival_nanos: u64,
     /// Bytes of its records.
     pub bytes: u64,
-    /// Starts that came behind images of it, where nothing but the number names the series (stream v1): other acquisitions
-    /// of the same number, which cannot be told apart any more.
-    pub began_again: u64,
     /// Whether its start is there.
     pub start_seen: bool,
     /// Whether its end is there.
@@ -92,9 +94,11 @@ impl FrameRanges {
 }
 
 impl SeriesInLog {
-    fn new(key: OwnedKey, record: &Record<'_>) -> Self {
+    fn new(key: OwnedKey, place: u64, record: &Record<'_>) -> Self {
         Self {
             key,
+            place,
+            num_of_name: place,
             num_images: None,
             frames: FrameRanges::default(),
             doubled: 0,
@@ -104,7 +108,6 @@ impl SeriesInLog {
             first_arrival_nanos: record.arrival_nanos,
             last_arrival_nanos: record.arrival_nanos,
             bytes: 0,
-            began_again: 0,
             start_seen: false,
             end_seen: false,
             first: record.place,
@@ -118,10 +121,10 @@ impl SeriesInLog {
         self.last = record.place;
         match message {
             Message::Start(start) => {
-                self.began_again += u64::from(self.key.unique_id.is_none() && self.frames.count() > 0);
                 self.start_seen = true;
                 self.num_images = self.num_images.or(start.num_images);
                 self.detector = self.detector.or(start.detector);
+                start.channels.iter().for_each(|name| self.add_channel(name));
             }
             Message::Image(image) => {
                 if self.count_type.is_none()
@@ -129,42 +132,54 @@ impl SeriesInLog {
                 {
                     self.count_type = Some(channel.count_type);
                     self.detector = Some(channel.detector);
-                    self.channels = image.channels().map(|channel| channel.name.to_owned()).collect();
                 }
+                image.channels().for_each(|channel| self.add_channel(channel.name));
                 self.doubled += u64::from(!self.frames.insert(image.number));
             }
             Message::End(_) => self.end_seen = true,
         }
     }
 
-    /// What is wrong with a series that is several, in words.
-    ///
-    /// # Errors
-    /// Its number came again.
-    pub fn check_single(&self) -> Result<(), RecordError> {
-        match self.began_again {
-            0 => Ok(()),
-            again => Err(several(self.key.id, again)),
+    fn add_channel(&mut self, name: &str) {
+        /// Channels that are listed, and bytes of their names, at most: more than any detector has.
+        const MOST: (usize, usize) = (8, 64);
+        let is_new = self.channels.len() < MOST.0 && !self.channels.iter().any(|known| known == name);
+        if is_new && name.len() <= MOST.1 {
+            self.channels.push(name.to_owned());
         }
     }
 
-    /// Whether every image that was announced is there, and it is one series.
-    pub fn is_complete(&self) -> bool {
-        self.began_again == 0
-            && self
-                .num_images
-                .is_some_and(|images| matches!(self.frames.ranges(), [only] if *only == (0..images)))
+    /// What names it in its log.
+    pub fn log_key(&self) -> LogKey {
+        LogKey { key: self.key.clone(), which: Which::Place(self.place) }
     }
-}
 
-/// The refusal of a number that `again` other acquisitions have, too.
-pub(super) fn several(series: u64, again: u64) -> RecordError {
-    let why = format!(
-        "the log holds {} acquisitions of this number, which stream v1 does not tell apart (a detector that was restarted \
-         counts from 1 again); record each in a log folder of its own",
-        again.saturating_add(1)
-    );
-    RecordError::Series { series, why }
+    /// Its number, with its place among those of the same name where there are several: `7`, `7.2`.
+    pub fn label(&self) -> String {
+        match self.num_of_name {
+            1 => self.key.id.to_string(),
+            _ => format!("{}.{}", self.key.id, self.place),
+        }
+    }
+
+    /// As people are told of it: its label, and its unique name where it has one.
+    pub fn name(&self) -> String {
+        let unique = self.key.unique_id.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("{}{unique}", self.label())
+    }
+
+    /// Whether this is how a person may name it: by number or unique name, and its place with either: `7.2`.
+    pub fn is_called(&self, asked: &str) -> bool {
+        let is_name =
+            |name: &str| self.key.unique_id.as_deref() == Some(name) || name == self.key.id.to_string();
+        let of_place = asked.strip_suffix(&format!(".{}", self.place));
+        is_name(asked) || of_place.is_some_and(is_name)
+    }
+
+    /// Whether every image that was announced is there.
+    pub fn is_complete(&self) -> bool {
+        self.num_images.is_some_and(|images| matches!(self.frames.ranges(), [only] if *only == (0..images)))
+    }
 }
 
 /// The series of a log in the order of their first messages, and what was found in the log.
@@ -185,24 +200,21 @@ pub fn list_series_until(
     folder: &Path,
     stop: Arc<AtomicBool>,
 ) -> Result<(Vec<SeriesInLog>, LogReport), RecordError> {
-    let mut reader = LogReader::open(folder)?.until(stop);
+    let mut records = SeriesRecords::all(LogReader::open(folder)?.until(stop));
     let mut found: Vec<SeriesInLog> = Vec::new();
-    while let Some(record) = reader.next_record()? {
-        let Ok(message) = record.message() else { continue };
-        let key = message.series();
-        let same = |series: &SeriesInLog| {
-            series.key.id == key.id && series.key.unique_id.as_deref() == key.unique_id
-        };
-        // from the last on: that is the one
-        let at = match found.iter().rposition(same) {
-            Some(at) => at,
-            None => {
-                let key = OwnedKey { id: key.id, unique_id: key.unique_id.map(str::to_owned) };
-                found.push(SeriesInLog::new(key, &record));
-                found.len() - 1
-            }
-        };
-        found[at].take(&record, &message);
+    while let Some(SeriesRecord { record, series }) = records.next_record()? {
+        let (Some(at), Ok(message)) = (series, record.message()) else { continue };
+        if at == found.len() {
+            let key = OwnedKey::of(message.series());
+            let place = found.iter().filter(|series| series.key == key).count() as u64 + 1;
+            found.push(SeriesInLog::new(key, place, &record));
+        }
+        if let Some(series) = found.get_mut(at) {
+            series.take(&record, &message);
+        }
     }
-    Ok((found, reader.into_report()))
+    for at in 0..found.len() {
+        found[at].num_of_name = found.iter().filter(|series| series.key == found[at].key).count() as u64;
+    }
+    Ok((found, records.into_report()))
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use super::acquisition::{LogKey, SeriesRecord, SeriesRecords};
 use super::error::RecordError;
 use super::reader::{LogReader, LogReport, Record};
 use crate::stream::push::WireMessage;
@@ -36,12 +37,12 @@ pub enum Pace {
 }
 
 /// How a log is read as a source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LogSourceSettings {
     /// When messages are handed on.
     pub pace: Pace,
-    /// Only messages of the series of this number; those that are not understood are of none.
-    pub series: Option<u64>,
+    /// Only messages of this series; those that are not understood are of none.
+    pub series: Option<LogKey>,
     /// Bytes of a slab.
     pub slab_bytes: usize,
     /// Number of slabs.
@@ -58,7 +59,7 @@ impl Default for LogSourceSettings {
 /// Stage: hands on the messages of a log.
 #[derive(Debug)]
 pub struct LogSource {
-    reader: LogReader,
+    records: SeriesRecords,
     settings: LogSourceSettings,
     stop: Arc<AtomicBool>,
     slabs: Sender<Slab>,
@@ -75,7 +76,11 @@ impl LogSource {
             // there is room for exactly these
             let _ = spent.send(Slab::new(settings.slab_bytes.max(64)));
         }
-        (Self { reader, settings, stop, slabs, spent: spent_in }, Received { slabs: slabs_in, spent })
+        let records = match settings.series.clone() {
+            Some(series) => SeriesRecords::of(reader, series),
+            None => SeriesRecords::all(reader),
+        };
+        (Self { records, settings, stop, slabs, spent: spent_in }, Received { slabs: slabs_in, spent })
     }
 
     /// Hands on all messages, then waits until the stop flag is raised or the other end is gone: a series without an end
@@ -89,7 +94,7 @@ impl LogSource {
             let is_gone = || matches!(self.spent.recv_timeout(TICK), Err(RecvTimeoutError::Disconnected));
             while !self.stop.load(Relaxed) && !is_gone() {}
         }
-        Ok(self.reader.into_report())
+        Ok(self.records.into_report())
     }
 
     /// Hands on all messages; false where nobody takes them.
@@ -100,10 +105,7 @@ impl LogSource {
         };
         let start = Instant::now();
         let mut first_nanos = None;
-        while let Some(record) = self.reader.next_record()? {
-            if self.settings.series.is_some_and(|series| record.series != Some(series)) {
-                continue;
-            }
+        while let Some(SeriesRecord { record, .. }) = self.records.next_record()? {
             if self.settings.pace == Pace::AsRecorded {
                 let first_nanos = *first_nanos.get_or_insert(record.arrival_nanos);
                 let due = start + Duration::from_nanos(record.arrival_nanos.saturating_sub(first_nanos));

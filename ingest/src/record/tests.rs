@@ -1,5 +1,6 @@
 //! What is recorded is read back, whatever happens to the disk, the file or the program in between.
 
+mod acquisitions;
 mod damage;
 mod export;
 mod full;

@@ -1,8 +1,12 @@
 //! What the frames of a series are like, channel by channel: found out from its start and its first images together, so that
-//! one frame of a wrong type or shape does not decide for all the others.
+//! frames of a wrong type or shape do not decide for all the others.
 //!
-//! Pure state: [`Kinds::take`] is told each image and when it came. A start that names shape and type is believed as soon as an
-//! image agrees; where it says less, as real starts of stream v2 do, the majority of the first images decides.
+//! Pure state: [`Kinds::take`] is told each image and when it came. What a start announces is believed as soon as one image
+//! agrees, however many do not. Where none does, more images are looked at: a start may be wrong for every frame (the size in
+//! pixels of stream v1 is that of the whole detector, whatever region is read; a count time given with a trigger changes the type
+//! after the start), and then all frames are of one kind and their bytes are as long as that kind says. Frames that
+//! disagree among themselves, or with their own bytes, do not outvote a start. Where it says nothing, as real starts of stream v2
+//! do of the type, the majority of the first images decides, those first whose bytes are as long as they say.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +14,15 @@ use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 
 use super::message::{Channel, Image, MOST_CHANNELS, Start};
+use super::threshold::shown;
 
-/// Images that are looked at, at most.
+/// Images that are looked at.
 const MOST_IMAGES: usize = 8;
+/// Images that are looked at where none agrees with the start.
+const MOST_IMAGES_TO_AGREE: usize = 64;
 /// How long the first images are waited for.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long one is waited for that agrees with the start.
+/// How long one is waited for that agrees with the start, and a channel that was announced.
 const PATIENCE_TO_AGREE: Duration = Duration::from_secs(1);
 /// Longest name of a channel that is remembered.
 const MOST_NAME_BYTES: usize = 64;
@@ -52,6 +59,10 @@ pub struct ChannelKind {
     pub name: String,
     /// What its frames are like.
     pub kind: Kind,
+    /// Whether one of its frames has come yet; the kind of one that was only announced is that of the others.
+    pub has_come: bool,
+    /// What a person should know of how its kind was found.
+    pub note: Option<String>,
 }
 
 /// What is known so far.
@@ -72,6 +83,8 @@ struct Vote {
     channel: String,
     kind: Kind,
     num_images: usize,
+    /// Of these, those whose bytes are as long as the kind says.
+    num_whole: usize,
 }
 
 impl Kinds {
@@ -89,16 +102,23 @@ impl Kinds {
     /// Looks at an image that came at `now`; not at more of them than it takes.
     pub fn take(&mut self, image: &Image<'_>, now: Instant) {
         self.since.get_or_insert(now);
-        if self.num_images == MOST_IMAGES {
+        if self.num_images == self.most_images() {
             return;
         }
         self.num_images += 1;
         for channel in image.channels().filter(|channel| channel.name.len() <= MOST_NAME_BYTES) {
             let kind = Kind::of(channel);
+            let whole = usize::from(channel.is_whole());
             let same = |vote: &&mut Vote| vote.channel == channel.name && vote.kind == kind;
             match self.votes.iter_mut().find(same) {
-                Some(vote) => vote.num_images += 1,
-                None => self.votes.push(Vote { channel: channel.name.to_owned(), kind, num_images: 1 }),
+                Some(vote) => {
+                    vote.num_images += 1;
+                    vote.num_whole += whole;
+                }
+                None => {
+                    let channel = channel.name.to_owned();
+                    self.votes.push(Vote { channel, kind, num_images: 1, num_whole: whole });
+                }
             }
         }
     }
@@ -107,46 +127,108 @@ impl Kinds {
     pub fn is_settled(&self, now: Instant) -> bool {
         let Some(since) = self.since else { return false };
         let names = self.names();
-        let agrees = |name: &&str| self.votes.iter().any(|vote| vote.channel == **name && self.agrees(vote));
-        let all_agree = !names.is_empty() && names.iter().all(agrees);
+        let all_agree = !names.is_empty() && names.iter().all(|name| self.has_agreeing(name));
         let says_all = self.detector.is_some() && self.count_type.is_some();
         let patience = if all_agree { PATIENCE } else { PATIENCE_TO_AGREE };
-        self.num_images == MOST_IMAGES
+        self.num_images >= self.most_images()
             || says_all && all_agree
             || now.saturating_duration_since(since) >= patience
     }
 
-    /// The channels, in the order of the start, else of the images; of each what most of its frames are like, those first
-    /// that agree with the start, of as many the one that came first.
+    /// The channels, in the order of the start, then of the images; of each what its frames are like.
     pub fn channels(&self) -> Vec<ChannelKind> {
-        let of_channel = |name: &&str| {
-            let votes = self.votes.iter().filter(|vote| vote.channel == **name);
-            // the last of the largest is taken: the first, from the back
-            let most = votes.rev().max_by_key(|vote| (self.agrees(vote), vote.num_images))?;
-            Some(ChannelKind { name: most.channel.clone(), kind: most.kind })
-        };
-        self.names().iter().filter_map(of_channel).collect()
+        let mut channels: Vec<ChannelKind> = Vec::new();
+        let mut absent = Vec::new();
+        for name in self.names() {
+            match self.kind_of(name) {
+                Some((kind, note)) => {
+                    channels.push(ChannelKind { name: name.to_owned(), kind, has_come: true, note });
+                }
+                None => absent.push((channels.len() + absent.len(), name)),
+            }
+        }
+        let Some(first) = channels.first().cloned() else { return Vec::new() };
+        for (place, name) in absent {
+            // frames of an image are alike in all that a start can say
+            let kind = self.announced(first.kind);
+            let note = Some(format!(
+                "the start announced {name}, of which the first {} images have no frame: {kind} is expected, as of {}",
+                self.num_images,
+                shown(&first.name)
+            ));
+            channels.insert(place, ChannelKind { name: name.to_owned(), kind, has_come: false, note });
+        }
+        channels
     }
 
-    /// Names of the channels: those of the start that came, and others that most images have.
-    fn names(&self) -> Vec<&str> {
-        let seen = |name: &str| {
-            self.votes.iter().filter(|vote| vote.channel == name).map(|vote| vote.num_images).sum::<usize>()
+    /// What the frames of a channel are like, and what is to be said of that; nothing where none has come.
+    fn kind_of(&self, name: &str) -> Option<(Kind, Option<String>)> {
+        // the last of the largest is taken: the first, from the back
+        let votes = || self.votes_of(name).rev();
+        if let Some(most) =
+            votes().filter(|vote| self.agrees(vote)).max_by_key(|vote| (vote.num_whole, vote.num_images))
+        {
+            return Some((most.kind, None));
+        }
+        let most = votes().max_by_key(|vote| (vote.num_whole, vote.num_images))?;
+        let announced = self.announced(most.kind);
+        let is_sure = votes().count() == 1 && most.num_whole == most.num_images;
+        let (kind, why) = match is_sure {
+            true => (most.kind, "all frames are taken as they come"),
+            false => (
+                announced,
+                "they do not agree among themselves or with their own bytes: the start is believed",
+            ),
         };
+        let said = format!(
+            "the start announced frames of {announced} for {}, got {} of the first {} images: {why}",
+            shown(name),
+            most.kind,
+            self.num_images
+        );
+        Some((kind, Some(said)))
+    }
+
+    /// A kind, but for what the start says of it.
+    fn announced(&self, kind: Kind) -> Kind {
+        Kind {
+            detector: self.detector.unwrap_or(kind.detector),
+            count_type: self.count_type.unwrap_or(kind.count_type),
+            ..kind
+        }
+    }
+
+    /// Names of the channels: those of the start, and others that most images have.
+    fn names(&self) -> Vec<&str> {
+        let seen = |name: &str| self.votes_of(name).map(|vote| vote.num_images).sum::<usize>();
         let mut names: Vec<&str> = Vec::new();
-        let announced = self.channels.iter().map(|name| (name.as_str(), 1));
+        let announced = self.channels.iter().map(|name| (name.as_str(), 0));
+        // no more than a few: an image has at most `MOST_CHANNELS`
         let others = self.votes.iter().map(|vote| (vote.channel.as_str(), self.num_images / 2 + 1));
         for (name, fewest) in announced.chain(others) {
-            if seen(name) >= fewest && !names.contains(&name) && names.len() < MOST_CHANNELS {
+            if seen(name) >= fewest && !names.contains(&name) {
                 names.push(name);
             }
         }
         names
     }
 
+    /// Images that are looked at: more where all that a channel has contradict the start.
+    fn most_images(&self) -> usize {
+        let contradicts = |name: &&str| self.votes_of(name).next().is_some() && !self.has_agreeing(name);
+        if self.names().iter().any(contradicts) { MOST_IMAGES_TO_AGREE } else { MOST_IMAGES }
+    }
+
+    fn votes_of<'a>(&'a self, name: &'a str) -> impl DoubleEndedIterator<Item = &'a Vote> {
+        self.votes.iter().filter(move |vote| vote.channel == name)
+    }
+
+    fn has_agreeing(&self, name: &str) -> bool {
+        self.votes_of(name).any(|vote| self.agrees(vote))
+    }
+
     fn agrees(&self, vote: &Vote) -> bool {
-        self.detector.is_none_or(|detector| detector == vote.kind.detector)
-            && self.count_type.is_none_or(|count_type| count_type == vote.kind.count_type)
+        self.announced(vote.kind) == vote.kind
     }
 }
 

@@ -143,6 +143,13 @@ pub struct Channel<'a> {
     pub packed: Packed<'a>,
 }
 
+impl Channel<'_> {
+    /// Whether the bytes are, or announce, as many as the shape and the type have.
+    pub fn is_whole(&self) -> bool {
+        self.packed.is_of(self.detector.pixels().saturating_mul(self.count_type.bytes()))
+    }
+}
+
 /// Bytes and how they are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed<'a> {
@@ -150,6 +157,20 @@ pub struct Packed<'a> {
     pub encoding: Encoding,
     /// The bytes.
     pub bytes: &'a [u8],
+}
+
+impl Packed<'_> {
+    /// Whether the bytes are, or announce, so many unpacked ones. A bare LZ4 block announces nothing: it may be.
+    pub fn is_of(&self, frame_bytes: usize) -> bool {
+        match self.encoding {
+            Encoding::Raw => self.bytes.len() == frame_bytes,
+            Encoding::Lz4Block => !self.bytes.is_empty() && u32::try_from(frame_bytes).is_ok(),
+            Encoding::Bslz4 | Encoding::Lz4Framed => {
+                let announced = self.bytes.first_chunk().map(|total| u64::from_be_bytes(*total));
+                self.bytes.len() >= 12 && announced == Some(frame_bytes as u64)
+            }
+        }
+    }
 }
 
 /// Why a message is not understood.

@@ -10,6 +10,7 @@ use kernels::types::{Gap, GapReason, Item};
 
 use super::kind::Kind;
 use super::message::{Channel, Image, Message, SeriesKey};
+use super::over::{Notice, Over, Place, begins_again};
 use crate::raw::RawBatch;
 
 /// Frames that are handed on together, at most.
@@ -117,29 +118,23 @@ pub struct OwnedKey {
 
 impl OwnedKey {
     /// An owned copy.
-    pub(super) fn of(key: SeriesKey<'_>) -> Self {
+    pub(crate) fn of(key: SeriesKey<'_>) -> Self {
         Self { id: key.id, unique_id: key.unique_id.map(str::to_owned) }
     }
 
     /// Whether both are the same series.
-    pub(super) fn is(&self, key: SeriesKey<'_>) -> bool {
+    pub(crate) fn is(&self, key: SeriesKey<'_>) -> bool {
         self.id == key.id && self.unique_id.as_deref() == key.unique_id
     }
 }
 
-/// Adds a series to those that are over; the oldest are forgotten.
-pub(super) fn remember(over: &mut Vec<OwnedKey>, key: OwnedKey) {
-    /// Series that are remembered: what is on the wire is never older.
-    const REMEMBERED: usize = 16;
-    over.push(key);
-    let surplus = over.len().saturating_sub(REMEMBERED);
-    over.drain(..surplus);
-}
-
-/// Whether a message says that a series begins whose number may have been used before: stream v1 has nothing but the
-/// number, and a detector that restarts counts from 1 again.
-pub(super) fn is_begun_again(message: &Message<'_>) -> bool {
-    matches!(message, Message::Start(start) if start.series.unique_id.is_none())
+impl std::fmt::Display for OwnedKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.unique_id {
+            Some(unique_id) => write!(f, "{} ({unique_id})", self.id),
+            None => write!(f, "{}", self.id),
+        }
+    }
 }
 
 /// Reads one series.
@@ -147,7 +142,9 @@ pub(super) fn is_begun_again(message: &Message<'_>) -> bool {
 pub struct SeriesReader {
     settings: SeriesSettings,
     /// Series that are over: what is left of them on the wire is not of this one.
-    over: Vec<OwnedKey>,
+    over: Over,
+    /// What is to be said of the last message.
+    notice: Option<Notice>,
     key: Option<OwnedKey>,
     /// What every frame is like.
     kind: Option<Kind>,
@@ -165,6 +162,8 @@ pub struct SeriesReader {
     last_number: Option<u64>,
     last_message: Option<Instant>,
     ended: Option<Instant>,
+    /// Every frame has come, or has been given up.
+    is_done: bool,
 }
 
 /// A frame that came before its turn.
@@ -185,11 +184,12 @@ struct Batch {
 
 impl SeriesReader {
     /// Waits for the first message of a series that is not among those which are `over`.
-    pub fn new(settings: SeriesSettings, over: Vec<OwnedKey>) -> Self {
+    pub fn new(settings: SeriesSettings, over: Over) -> Self {
         Self {
             kind: settings.kind,
             settings,
             over,
+            notice: None,
             key: None,
             next: 0,
             batch: Batch::default(),
@@ -200,6 +200,7 @@ impl SeriesReader {
             last_number: None,
             last_message: None,
             ended: None,
+            is_done: false,
         }
     }
 
@@ -213,6 +214,11 @@ impl SeriesReader {
         self.counts
     }
 
+    /// What is to be said of the message that was taken last, once.
+    pub fn take_notice(&mut self) -> Option<Notice> {
+        self.notice.take()
+    }
+
     /// Takes a message that came at `now`; calls `out` with what can be handed on. Returns how the series ended, if it
     /// did; after [`Ending::NextSeries`] the message has to be given to the next reader.
     pub fn take(
@@ -222,28 +228,39 @@ impl SeriesReader {
         mut out: impl FnMut(Item<RawBatch>),
     ) -> Option<Ending> {
         let series = message.series();
-        let begun_again = is_begun_again(message);
-        if self.over.iter().any(|over| over.is(series)) && !begun_again {
+        if let Place::Stale(notice) = self.over.place(message) {
             self.counts.stale += 1;
+            self.notice = notice;
             return None;
         }
-        match &self.key {
-            None if matches!(message, Message::End(_)) => {
+        match (&self.key, message) {
+            (None, Message::End(_)) => {
                 // the end of a series of which nothing else was seen
-                remember(&mut self.over, OwnedKey::of(series));
+                self.over.add(OwnedKey::of(series), true, true);
                 self.counts.stale += 1;
                 return None;
             }
-            None => self.key = Some(OwnedKey::of(series)),
-            // a start that comes twice begins nothing new as long as nothing came between
-            Some(key) if key.is(series) && !(begun_again && self.counts.frames > 0) => {}
-            Some(key) if matches!(message, Message::End(_)) && !key.is(series) => {
+            (None, _) => self.key = Some(OwnedKey::of(series)),
+            (Some(key), Message::Start(start)) if key.is(series) => {
+                // a start that comes twice begins nothing new as long as nothing came between
+                let has_images = self.last_number.is_some();
+                if begins_again(series, has_images, self.ended.is_some()) {
+                    self.finish(&mut out);
+                    return Some(Ending::NextSeries);
+                }
+                if has_images {
+                    let (series, num_images) = (key.clone(), start.num_images);
+                    self.notice = Some(Notice::Start { series, num_images });
+                }
+            }
+            (Some(key), _) if key.is(series) => {}
+            (Some(_), Message::End(_)) => {
                 // the end of a series that is not this one says nothing of it
-                remember(&mut self.over, OwnedKey::of(series));
+                self.over.add(OwnedKey::of(series), true, true);
                 self.counts.stale += 1;
                 return None;
             }
-            Some(_) => {
+            (Some(_), _) => {
                 self.finish(&mut out);
                 return Some(Ending::NextSeries);
             }
@@ -256,6 +273,7 @@ impl SeriesReader {
         }
         (self.next == self.settings.num_frames).then(|| {
             self.hand_on(&mut out);
+            self.is_done = true;
             if self.holes.is_empty() { Ending::Complete } else { Ending::LastFrame }
         })
     }
@@ -281,9 +299,9 @@ impl SeriesReader {
     }
 
     /// Series that are over once this one is.
-    pub fn into_over(mut self) -> Vec<OwnedKey> {
+    pub fn into_over(mut self) -> Over {
         if let Some(key) = self.key {
-            remember(&mut self.over, key);
+            self.over.add(key, self.ended.is_some(), self.is_done);
         }
         self.over
     }

@@ -3,6 +3,7 @@
 //! [`StreamSource::next_series`] waits for the first image of a series and tells what is known of it;
 //! [`StreamSource::read_series`] sends its frames, in order, and returns when it is over.
 
+mod listener;
 mod pending;
 mod reading;
 
@@ -16,11 +17,13 @@ use kernels::types::{CountType, DetectorShape, Item};
 
 use super::kind::{ChannelKind, Kinds};
 use super::message::{Message, MessageError, SeriesKey, Start};
+use super::over::{Notice, Over, Place, begins_again};
 use super::receive::Received;
-use super::series::{Ending, OwnedKey, SeriesCounts, SeriesSettings, is_begun_again, remember};
+use super::series::{Ending, OwnedKey, SeriesCounts, SeriesSettings};
 use super::threshold::shown;
 use crate::counters::Counter;
 use crate::raw::RawBatch;
+use listener::Listener;
 use pending::{Pending, Taken, Waited};
 pub use reading::ChannelReading;
 use reading::Readings;
@@ -70,6 +73,11 @@ impl Announced {
             serial_number: start.serial_number.map(str::to_owned),
             pixel_mask: pixel_mask(start),
         }
+    }
+
+    /// What a person should know of how it was found out what its frames are like.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.channels.iter().filter_map(|channel| channel.note.as_deref())
     }
 
     /// The same series with one of its channels, for those that read no other.
@@ -154,7 +162,10 @@ pub struct SeriesEnd {
 pub struct StreamSource {
     pending: Pending,
     stop: Arc<AtomicBool>,
-    over: Vec<OwnedKey>,
+    over: Over,
+    /// The series that was announced last, and the names of its channels.
+    known: Option<(OwnedKey, Vec<String>)>,
+    listener: Listener,
     /// Messages that were not understood.
     garbage: Arc<Counter>,
     last_error: Option<MessageError>,
@@ -166,7 +177,9 @@ impl StreamSource {
         Self {
             pending: Pending::new(received),
             stop,
-            over: Vec::new(),
+            over: Over::default(),
+            known: None,
+            listener: Listener::default(),
             garbage: Arc::default(),
             last_error: None,
         }
@@ -177,10 +190,15 @@ impl StreamSource {
         Arc::clone(&self.garbage)
     }
 
-    /// Takes nothing of this series from now on.
+    /// Who is told what a person should know of the stream; it is logged, too.
+    pub fn on_notice(&mut self, told: impl Fn(&Notice) + Send + 'static) {
+        self.listener = Listener::new(told);
+    }
+
+    /// Takes nothing of this series from now on, unless it begins again.
     pub fn pass_over(&mut self, key: OwnedKey) {
         if !self.over.contains(&key) {
-            remember(&mut self.over, key);
+            self.over.add(key, false, true);
         }
     }
 
@@ -196,13 +214,11 @@ impl StreamSource {
         let mut begun: Option<(Announced, Kinds)> = None;
         loop {
             let mut over = std::mem::take(&mut self.over);
-            let mut announced = None;
+            let (mut announced, mut notices) = (None, Vec::new());
             let more = self.for_each_message(|message| {
                 let series = message.series();
-                if is_begun_again(message) {
-                    over.retain(|over| !over.is(series));
-                }
-                if over.iter().any(|over| over.is(series)) {
+                if let Place::Stale(notice) = over.place(message) {
+                    notices.extend(notice);
                     return Taken::Yes;
                 }
                 match message {
@@ -212,7 +228,7 @@ impl StreamSource {
                     Message::End(_) => {
                         // ended before its first image: cancelled, or all lost
                         begun.take_if(|(begun, _)| begun.key.is(series));
-                        remember(&mut over, OwnedKey::of(series));
+                        over.add(OwnedKey::of(series), true, true);
                     }
                     Message::Image(_) => {
                         let of_start = begun.take().filter(|(begun, _)| begun.key.is(series));
@@ -224,8 +240,11 @@ impl StreamSource {
                 Taken::Yes
             });
             self.over = over;
+            notices.iter().for_each(|notice| self.listener.tell(notice));
             if let Some((mut series, kinds)) = announced {
                 let channels = self.settled(&series.key, kinds)?;
+                let names = channels.iter().map(|channel| channel.name.clone()).collect();
+                self.known = Some((series.key.clone(), names));
                 series.settle(channels);
                 return Some(series);
             }
@@ -246,6 +265,9 @@ impl StreamSource {
                 match message {
                     Message::Image(image) if key.is(image.series) => kinds.take(image, now),
                     Message::End(series) if key.is(*series) => is_over = true,
+                    Message::Start(start) if key.is(start.series) => {
+                        is_over = begins_again(start.series, true, false);
+                    }
                     // of another series, or garbage between
                     _ => {}
                 }
@@ -281,10 +303,11 @@ impl StreamSource {
     ///
     /// A channel whose frames are not taken holds up the others.
     pub fn read_channels(&mut self, channels: Vec<ChannelReading>) -> Vec<Option<SeriesEnd>> {
-        let mut readings = Readings::new(channels, std::mem::take(&mut self.over));
+        let mut readings = Readings::new(channels, std::mem::take(&mut self.over), self.known.take());
         while !readings.are_over() {
             let more = self.for_each_message(|message| readings.take(message));
             readings.look();
+            readings.take_notices().iter().for_each(|notice| self.listener.tell(notice));
             if !more {
                 readings.close((!self.stop.load(Relaxed)).then_some(&Ending::Closed));
             }

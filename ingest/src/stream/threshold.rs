@@ -5,7 +5,7 @@ use super::kind::ChannelKind;
 /// Which channels are taken, each as an acquisition of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Threshold {
-    /// The first of the series.
+    /// The first of the series; of those that were announced, the first that comes.
     #[default]
     First,
     /// Every one.
@@ -33,7 +33,10 @@ impl Threshold {
     /// [`NoSuchChannel`], where none is.
     pub fn choose<'a>(&self, channels: &'a [ChannelKind]) -> Result<Vec<&'a ChannelKind>, NoSuchChannel> {
         let chosen: Vec<_> = match self {
-            Self::First => channels.iter().take(1).collect(),
+            Self::First => {
+                let come = channels.iter().find(|channel| channel.has_come);
+                come.or(channels.first()).into_iter().collect()
+            }
             Self::All => channels.iter().collect(),
             Self::Number(_) | Self::Name(_) => {
                 let wanted = self.to_string();
@@ -111,7 +114,10 @@ mod tests {
     fn channels(names: &[&str]) -> Vec<ChannelKind> {
         let detector = DetectorShape { rows: 2, cols: 3 };
         let kind = Kind { encoding: Encoding::Bslz4, count_type: CountType::U16, detector };
-        names.iter().map(|&name| ChannelKind { name: name.to_owned(), kind }).collect()
+        names
+            .iter()
+            .map(|&name| ChannelKind { name: name.to_owned(), kind, has_come: true, note: None })
+            .collect()
     }
 
     fn chosen(threshold: &str, names: &[&str]) -> Result<Vec<String>, String> {

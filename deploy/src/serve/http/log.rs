@@ -12,7 +12,7 @@ use crate::optics::OpticsRequest;
 use crate::request::RunRequest;
 use crate::serve::asked::Resource;
 use crate::serve::daemon::ask_for_export;
-use crate::serve::jobs::{Export, nothing_recorded};
+use crate::serve::jobs::{Export, Finish, nothing_recorded};
 use crate::serve::recorded::Entry;
 
 /// `POST .../export` and `POST .../finish`.
@@ -50,14 +50,17 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
     let said = shared.asked_optics(&Value::Object(serde_json::Map::new()))?;
     let voltage = said.sources().iter().find_map(|source| source.values.voltage);
     let progress = hub.jobs.export(Export {
-        key: entry.series.key.clone(),
-        // the channel of stream v1 has no name
-        channel: shared
-            .request
-            .threshold
-            .one()
-            .filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
-        out: hub.exports.join(name_of(&entry)),
+        key: entry.series.log_key(),
+        channel: match &entry.channel {
+            Some(channel) => Some(channel.name.clone()),
+            // the channel of stream v1 has no name
+            None => shared
+                .request
+                .threshold
+                .one()
+                .filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
+        },
+        out: folder_of(&entry, &hub.exports),
         scan: None,
         voltage,
         durable: 0,
@@ -84,7 +87,6 @@ async fn finish(
     let Some(log) = shared.request.record.as_ref().map(|settings| settings.folder.clone()) else {
         return Err(conflict(&nothing_recorded()));
     };
-    entry.series.check_single().map_err(|error| conflict(&error.into()))?;
     if let Some(progress) = entry.finish.as_ref().filter(|progress| progress.is_under_way()) {
         return match body {
             None => taken(progress),
@@ -100,7 +102,10 @@ async fn finish(
     let request = RunRequest {
         master: log,
         series: None,
-        threshold: shared.request.threshold.one().map_or(Threshold::First, Threshold::Name),
+        threshold: match &entry.channel {
+            Some(channel) => Threshold::Name(channel.name.clone()),
+            None => shared.request.threshold.one().map_or(Threshold::First, Threshold::Name),
+        },
         out: shared.request.out.clone(),
         optics,
         memory_budget_bytes: shared.request.memory_budget_bytes,
@@ -111,16 +116,23 @@ async fn finish(
         rings,
         stop: shared.request.stop.clone(),
     };
-    let progress = hub.jobs.finish(request, entry.series.key.clone()).map_err(|error| conflict(&error))?;
+    let channel_folder = entry.channel.as_ref().map(|channel| channel.folder.clone());
+    let finish = Finish { request, key: entry.series.log_key(), channel_folder };
+    let progress = hub.jobs.finish(finish).map_err(|error| conflict(&error))?;
     hub.recorded_before.change(&number, |entry| entry.finish = Some(progress.clone()));
     hub.tell();
     taken(&progress)
 }
 
-/// Name of a folder for a series of the log: as that of its results would be.
-fn name_of(entry: &Entry) -> String {
+/// A folder for the set of a series of the log, named as that of its results would be.
+fn folder_of(entry: &Entry, exports: &std::path::Path) -> std::path::PathBuf {
     let begun = crate::serve::recorded::moment(entry.series.first_arrival_nanos);
-    format!("{}-series-{:06}", crate::report::utc(begun).replace(':', ""), entry.series.key.id)
+    let time = crate::report::utc(begun).replace(':', "");
+    let folder = exports.join(format!("{time}-series-{:06}", entry.series.key.id));
+    match &entry.channel {
+        Some(channel) => folder.join(&channel.folder),
+        None => folder,
+    }
 }
 
 impl Shared {

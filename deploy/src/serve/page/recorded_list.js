@@ -7,9 +7,9 @@ import { count } from './format.js';
 const LOOK_AGAIN_MILLIS = 2000;
 
 /** One line of what there is: number of the detector, how much of it is durable. */
-export function recordedText({ id, state, frames }) {
+export function recordedText({ label, channel, state, frames }) {
   const of = frames.expected === null ? '' : ` / ${count(frames.expected)}`;
-  return `${id}\n${state}\n${count(frames.durable)}${of}`;
+  return `${label}${channel === null ? '' : ` ${channel}`}\n${state}\n${count(frames.durable)}${of}`;
 }
 
 /** What a job says of itself in a word or two; nothing where none was asked for. */
@@ -65,14 +65,14 @@ export class RecordedList {
   }
 
   #button(entry, name, title) {
-    const button = element('button', { title, 'aria-label': `${name} series ${entry.id}` }, name);
+    const button = element('button', { title, 'aria-label': `${name} series ${entry.label}` }, name);
     button.disabled = ['waiting', 'running'].includes(entry[name]?.state);
     button.onclick = async () => {
       button.disabled = true;
       try {
         await postJson(`/api/v1/series/${entry.number}/${name}`);
       } catch (error) {
-        toast(`${name} of series ${entry.id}: ${error.message}`);
+        toast(`${name} of series ${entry.label}: ${error.message}`);
       }
       this.onChange();
     };

@@ -17,18 +17,6 @@ pub(super) fn stored(encoding: Encoding) -> Encoding {
     }
 }
 
-/// Whether the bytes of a frame announce as many as it has.
-pub(super) fn is_whole(packed: Packed<'_>, frame_bytes: usize) -> bool {
-    match packed.encoding {
-        Encoding::Raw => packed.bytes.len() == frame_bytes,
-        Encoding::Lz4Block => !packed.bytes.is_empty() && u32::try_from(frame_bytes).is_ok(),
-        Encoding::Bslz4 | Encoding::Lz4Framed => {
-            let announced = packed.bytes.first_chunk().map(|total| u64::from_be_bytes(*total));
-            packed.bytes.len() >= 12 && announced == Some(frame_bytes as u64)
-        }
-    }
-}
-
 /// The chunk of a frame: its own bytes; before a bare LZ4 block the head that says how long it is. None where such a block
 /// cannot be read and would be taken for another.
 pub(super) fn of(packed: Packed<'_>, count_type: CountType, frame_bytes: usize) -> Option<Cow<'_, [u8]>> {

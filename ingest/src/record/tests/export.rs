@@ -46,9 +46,9 @@ fn image(facts: &SeriesFacts, version: Version, number: u64) -> WireMessage {
     facts.image(version, number, &chunk(number))
 }
 
-fn key(facts: &SeriesFacts, version: Version) -> OwnedKey {
+fn key(facts: &SeriesFacts, version: Version) -> LogKey {
     let unique_id = (version == Version::V2).then(|| facts.unique_id.clone());
-    OwnedKey { id: facts.id, unique_id }
+    OwnedKey { id: facts.id, unique_id }.into()
 }
 
 /// Records messages into `log` below a folder.
@@ -417,7 +417,7 @@ fn the_golden_acquisition_comes_out_of_a_log_byte_for_byte() {
         assert!(listed.len() == 1 && listed[0].is_complete() && listed[0].end_seen);
         let settings =
             ExportSettings { scan: Some(ScanShape { rows: 64, cols: 64 }), ..ExportSettings::new("sto") };
-        let summary = export_series(&log, &listed[0].key, dir.path(), &settings).unwrap();
+        let summary = export_series(&log, &listed[0].log_key(), dir.path(), &settings).unwrap();
         let set = FileSet::open(&summary.set.master).unwrap();
         assert!(chunks(&set) == stored, "{version:?}");
         let script = r#"
@@ -429,37 +429,5 @@ with h5py.File(sys.argv[1], "r") as ours, h5py.File(sys.argv[2], "r") as theirs:
     assert all((ours["entry/data"][key][...] == theirs["entry/data"][key][...]).all() for key in keys)
 "#;
         python(script, &[summary.set.master.to_str().unwrap(), golden.master.to_str().unwrap()]);
-    }
-}
-
-/// A detector that was restarted counts its series from 1 again, and stream v1 has no other name for them: the export held
-/// the frames of the first, and passed the second's off as doubled.
-#[test]
-fn two_acquisitions_of_one_number_are_never_passed_off_as_one() {
-    let facts = facts(1, 4);
-    for (version, expected) in [(Version::V1, 1), (Version::V2, 0)] {
-        let dir = tempfile::tempdir().unwrap();
-        let mut messages = Vec::new();
-        for _ in 0..2 {
-            messages.push(facts.start(version));
-            messages.extend((0..4).map(|number| image(&facts, version, number)));
-            messages.push(facts.end(version));
-        }
-        let log = log_of(dir.path(), &messages);
-        let (series, _) = list_series(&log).unwrap();
-        assert_eq!(
-            (series.len(), series[0].began_again, series[0].is_complete()),
-            (1, expected, expected == 0)
-        );
-        let export =
-            export_series(&log, &key(&facts, version), &dir.path().join("out"), &ExportSettings::new("set"));
-        match expected {
-            0 => assert_eq!(export.unwrap().doubled, 4),
-            _ => {
-                let why = export.unwrap_err().to_string();
-                assert!(why.contains("2 acquisitions of this number"), "{why}");
-                assert!(series[0].check_single().is_err() && !dir.path().join("out").exists());
-            }
-        }
     }
 }

@@ -55,7 +55,8 @@ fn one_series_alone_is_handed_on_when_asked_for() {
     let mut messages = series(1, 50, Version::V1);
     messages.extend(series(2, 30, Version::V2));
     record(settings(dir.path()), slabs(&messages, 3000), &Arc::default());
-    let only = LogSourceSettings { series: Some(2), ..LogSourceSettings::default() };
+    let two = list_series(dir.path()).unwrap().0[1].log_key();
+    let only = LogSourceSettings { series: Some(two), ..LogSourceSettings::default() };
     let (log, received) = LogSource::new(LogReader::open(dir.path()).unwrap(), only, Arc::default());
     let expected: Vec<Parts> =
         slabs(&series(2, 30, Version::V2), 1 << 20).iter().flat_map(parts_of).collect();
@@ -150,7 +151,7 @@ fn a_raised_flag_ends_reading_at_the_next_record_whatever_is_read_for() {
     assert!(matches!(opened, Err(RecordError::Stopped)));
     let settings = ExportSettings { stop, ..ExportSettings::new("set") };
     let out = dir.path().join("out");
-    let exported = export_series(dir.path(), &listed[0].key, &out, &settings);
+    let exported = export_series(dir.path(), &listed[0].log_key(), &out, &settings);
     assert!(matches!(exported, Err(RecordError::Stopped)) && !out.exists());
 }
 

@@ -45,7 +45,7 @@ fn bytes_of(number: u64) -> Vec<u8> {
 
 #[test]
 fn a_series_in_order_is_complete_with_its_last_frame() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(300), Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings::new(300), Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     for number in 0..300 {
         let bytes = bytes_of(number);
@@ -58,7 +58,7 @@ fn a_series_in_order_is_complete_with_its_last_frame() {
 
 #[test]
 fn an_end_that_overtakes_frames_waits_for_them() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
     assert_eq!(take(&image(5, 0, b"a")), None);
@@ -72,7 +72,7 @@ fn an_end_that_overtakes_frames_waits_for_them() {
 fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
     let settings = SeriesSettings::new(5);
     for (ending, wait) in [(Ending::EndOfSeries, settings.grace), (Ending::Silence, settings.silence)] {
-        let mut reader = SeriesReader::new(settings.clone(), Vec::new());
+        let mut reader = SeriesReader::new(settings.clone(), Over::default());
         let (now, mut came) = (Instant::now(), Arrived::default());
         assert_eq!(reader.look(now + Duration::from_secs(3600), |_| ()), None, "it has not begun");
         reader.take(&image(5, 1, b"b"), now, |item| came.add(item));
@@ -84,7 +84,7 @@ fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
         assert_eq!(reader.look(now + wait, |item| came.add(item)), Some(ending));
         assert_eq!(came.0, [None, Some(b"b".to_vec()), None, None, None]);
     }
-    let mut reader = SeriesReader::new(settings.clone(), Vec::new());
+    let mut reader = SeriesReader::new(settings.clone(), Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     reader.take(&image(5, 0, b"a"), now, |item| came.add(item));
     let next = image(6, 0, b"A");
@@ -103,7 +103,7 @@ fn an_early_end_a_silence_and_another_series_leave_holes_and_say_why() {
 fn a_frame_that_stays_away_too_long_is_given_up_and_late_when_it_comes() {
     let mut settings = SeriesSettings::new(100);
     settings.most_ahead = 10;
-    let mut reader = SeriesReader::new(settings, Vec::new());
+    let mut reader = SeriesReader::new(settings, Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     let order = (0..99).filter(|number| *number != 20).chain([20, 50, 99]);
     for number in order {
@@ -118,7 +118,7 @@ fn a_frame_that_stays_away_too_long_is_given_up_and_late_when_it_comes() {
 
 #[test]
 fn the_end_of_a_series_that_was_not_seen_begins_nothing() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(5), Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings::new(5), Over::default());
     let now = Instant::now();
     assert_eq!(reader.take(&Message::End(key(4)), now, |_| ()), None);
     assert_eq!(reader.look(now + Duration::from_secs(99), |_| ()), None);
@@ -141,7 +141,7 @@ fn a_frame_unlike_the_series_is_a_hole_that_says_so_at_once() {
         kind: Some(kind),
         ..SeriesSettings::new(5)
     };
-    let mut reader = SeriesReader::new(settings, Vec::new());
+    let mut reader = SeriesReader::new(settings, Over::default());
     let (now, mut frames, mut holes) = (Instant::now(), Vec::new(), Vec::new());
     let mut take = |message: &Message<'_>| {
         reader.take(message, now, |item| match item {
@@ -167,7 +167,7 @@ fn a_frame_unlike_the_series_is_a_hole_that_says_so_at_once() {
 
 #[test]
 fn a_frame_that_comes_again_as_it_should_be_before_its_turn_is_used() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     let mut take = |message: &Message<'_>| reader.take(message, now, |item| came.add(item));
     take(&image_of(CountType::U16, 0));
@@ -197,7 +197,7 @@ proptest! {
             let number = order[at.index(order.len())];
             order.push(number);
         }
-        let mut reader = SeriesReader::new(SeriesSettings::new(num_frames), Vec::new());
+        let mut reader = SeriesReader::new(SeriesSettings::new(num_frames), Over::default());
         let (now, mut came) = (Instant::now(), Arrived::default());
         let mut ending = None;
         for &number in &order {
@@ -223,7 +223,7 @@ proptest! {
 
 #[test]
 fn the_end_of_another_series_ends_nothing() {
-    let mut reader = SeriesReader::new(SeriesSettings::new(3), Vec::new());
+    let mut reader = SeriesReader::new(SeriesSettings::new(3), Over::default());
     let (now, mut came) = (Instant::now(), Arrived::default());
     for message in [image(5, 0, b"a"), Message::End(key(4)), image(5, 1, b"b")] {
         assert_eq!(reader.take(&message, now, |item| came.add(item)), None);
@@ -235,7 +235,7 @@ fn the_end_of_another_series_ends_nothing() {
 #[test]
 fn a_second_reader_is_told_from_losses() {
     let shared = |keep: fn(u64) -> bool| {
-        let mut reader = SeriesReader::new(SeriesSettings::new(1000), Vec::new());
+        let mut reader = SeriesReader::new(SeriesSettings::new(1000), Over::default());
         for number in (0..400).filter(|&number| keep(number)) {
             reader.take(&image(5, number, b"x"), Instant::now(), |_| ());
         }

@@ -7,7 +7,8 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use kernels::types::Item;
 
-use super::super::message::Message;
+use super::super::message::{Image, Message};
+use super::super::over::{Notice, Over};
 use super::super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings};
 use super::SeriesEnd;
 use super::pending::Taken;
@@ -29,8 +30,17 @@ pub struct ChannelReading {
 pub(super) struct Readings {
     channels: Vec<Reading>,
     /// What is over, as the channel knows it that was read the longest.
-    over: Vec<OwnedKey>,
+    over: Over,
+    /// The series and the names of its channels; those that come beside them are added.
+    known: Option<(OwnedKey, Vec<String>)>,
+    /// What is to be said.
+    notices: Vec<Notice>,
 }
+
+/// Channels of a series that are known or told of, at most.
+const MOST_NAMES: usize = 16;
+/// Letters of a name that are told, at most: more than any has that is taken.
+const MOST_NAME_CHARS: usize = 64;
 
 #[derive(Debug)]
 struct Reading {
@@ -57,12 +67,16 @@ impl Running {
 
 impl Readings {
     /// Begins; those series are over already.
-    pub(super) fn new(channels: Vec<ChannelReading>, over: Vec<OwnedKey>) -> Self {
+    pub(super) fn new(
+        channels: Vec<ChannelReading>,
+        over: Over,
+        known: Option<(OwnedKey, Vec<String>)>,
+    ) -> Self {
         let begin = |ChannelReading { settings, frames, counts }| {
             let reader = SeriesReader::new(settings, over.clone());
             Reading { counts, running: Some(Running { reader, frames, is_listening: true }), end: None }
         };
-        Self { channels: channels.into_iter().map(begin).collect(), over }
+        Self { channels: channels.into_iter().map(begin).collect(), over, known, notices: Vec::new() }
     }
 
     /// Whether every channel is over, or nobody wants it any more.
@@ -73,18 +87,45 @@ impl Readings {
     /// Gives a message to every channel that goes on. It is left where it is of the next series: that ends all of them.
     pub(super) fn take(&mut self, message: &Message<'_>) -> Taken {
         let now = Instant::now();
-        let mut is_of_next = false;
+        let (mut is_of_next, mut notice) = (false, None);
         for channel in &mut self.channels {
             let Some(running) = &mut channel.running else { continue };
             let ending = running.advance(|reader, out| reader.take(message, now, out));
             is_of_next |= ending == Some(Ending::NextSeries);
+            // every channel says the same
+            notice = running.reader.take_notice();
             channel.settle(ending, &mut self.over);
+        }
+        self.notices.extend(notice);
+        if let Message::Image(image) = message {
+            self.note_channels(image);
         }
         match (is_of_next, self.are_over()) {
             (true, _) => Taken::No,
             (false, true) => Taken::AndEnough,
             (false, false) => Taken::Yes,
         }
+    }
+
+    /// Notes the channels of an image that the series was not known to have.
+    fn note_channels(&mut self, image: &Image<'_>) {
+        let Some((key, names)) = self.known.as_mut().filter(|(key, _)| key.is(image.series)) else { return };
+        for channel in image.channels() {
+            let name = match channel.name.char_indices().nth(MOST_NAME_CHARS) {
+                Some((end, _)) => &channel.name[..end],
+                None => channel.name,
+            };
+            if names.len() < MOST_NAMES && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+                let (series, channel) = (key.clone(), name.to_owned());
+                self.notices.push(Notice::Channel { series, channel, number: image.number });
+            }
+        }
+    }
+
+    /// What is to be said of the messages since it was asked last.
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Hands on what waits, and looks at the clock.
@@ -110,21 +151,21 @@ impl Readings {
     }
 
     /// How each channel ended, nothing where it was not read to an end; and what is over.
-    pub(super) fn into_ends(self) -> (Vec<Option<SeriesEnd>>, Vec<OwnedKey>) {
+    pub(super) fn into_ends(self) -> (Vec<Option<SeriesEnd>>, Over) {
         (self.channels.into_iter().map(|channel| channel.end).collect(), self.over)
     }
 }
 
 impl Reading {
     /// Lets go of a channel that is over, or that nobody wants.
-    fn settle(&mut self, ending: Option<Ending>, over: &mut Vec<OwnedKey>) {
+    fn settle(&mut self, ending: Option<Ending>, over: &mut Over) {
         let is_over = |running: &mut Running| ending.is_some() || !running.is_listening;
         if let Some(running) = self.running.take_if(is_over) {
             self.finish(running, ending, over);
         }
     }
 
-    fn finish(&mut self, running: Running, ending: Option<Ending>, over: &mut Vec<OwnedKey>) {
+    fn finish(&mut self, running: Running, ending: Option<Ending>, over: &mut Over) {
         let counts = running.reader.counts();
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
         self.end = ending.map(|ending| SeriesEnd { ending, counts });

@@ -1,3 +1,6 @@
+mod again;
+mod channels;
+
 use crossbeam_channel::bounded;
 use kernels::bslz4_decode::Encoding;
 
@@ -21,6 +24,61 @@ fn facts(id: u64, num_images: u64) -> SeriesFacts {
 
 fn bytes_of(id: u64, number: u64) -> Vec<u8> {
     (0..200 + number % 50).map(|at| (at * id + number) as u8).collect()
+}
+
+/// A channel as it came: its frames (nothing where missing), its end.
+type Came = (Vec<Option<Vec<u8>>>, Option<SeriesEnd>);
+
+/// Reads every channel of the next series; nothing where none comes.
+fn next_with_all_channels(source: &mut StreamSource) -> Option<(Announced, Vec<Came>)> {
+    let announced = source.next_series(|_| ())?;
+    let (mut readings, mut frames_in) = (Vec::new(), Vec::new());
+    for channel in &announced.channels {
+        let (frames, came) = bounded(1000);
+        let settings = announced.of_channel(channel).reading(announced.num_images.unwrap_or(100));
+        let settings = SeriesSettings { silence: Duration::from_secs(2), ..settings };
+        readings.push(ChannelReading { settings, frames, counts: Arc::default() });
+        frames_in.push(came);
+    }
+    let ends = source.read_channels(readings);
+    source.pass_over(announced.key.clone());
+    let came = frames_in.into_iter().map(|items| items.into_iter().fold(Vec::new(), with_item));
+    Some((announced, came.zip(ends).collect()))
+}
+
+/// Adds frames, or nothing for each that is missing.
+fn with_item(mut came: Vec<Option<Vec<u8>>>, item: Item<RawBatch>) -> Vec<Option<Vec<u8>>> {
+    match item {
+        Item::Data(batch) => came.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
+        Item::Gap(gap) => came.resize(came.len() + gap.count as usize, None),
+    }
+    came
+}
+
+/// Sends messages over the loopback to a source; returns so many series, all of their channels, and what was said.
+fn all_channels(messages: &[WireMessage], num_series: usize) -> (Vec<(Announced, Vec<Came>)>, Vec<Notice>) {
+    let mut socket = PushSocket::bind("127.0.0.1:0", Duration::from_secs(5)).unwrap();
+    let settings = ReceiveSettings::new(socket.address().unwrap().to_string());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stage, received) = ReceiveStage::new(settings, Arc::default(), stop.clone());
+    let mut source = StreamSource::new(received, stop.clone());
+    let said = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = said.clone();
+    source.on_notice(move |notice| told.lock().unwrap().push(notice.clone()));
+    let series = std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        scope.spawn(|| {
+            while socket.num_readers() == 0 {
+                socket.accept();
+            }
+            assert!(messages.iter().all(|message| socket.send(message) == Sent::Yes));
+        });
+        let series = (0..num_series).map(|_| next_with_all_channels(&mut source).unwrap()).collect();
+        stop.store(true, Relaxed);
+        series
+    });
+    let said = said.lock().unwrap().clone();
+    (series, said)
 }
 
 /// What came of one series: its announcement, its frames (nothing where missing), its end.
@@ -292,87 +350,4 @@ fn a_first_frame_of_another_type_decides_nothing_whether_the_start_came_or_not()
             assert_eq!(end.counts.unlike, 1);
         }
     }
-}
-
-#[test]
-fn every_channel_is_an_acquisition_of_its_own_with_holes_of_its_own() {
-    let facts = facts(6, 60);
-    let names = ["threshold_1", "threshold_2", "difference"];
-    let bytes = |channel: usize, number: u64| bytes_of(6 + channel as u64, number);
-    // the difference is u32 in one image; threshold_2 is missing in another; a third image is lost
-    let (odd, without, lost) = (20, 30, 40);
-    let wide = SeriesFacts { count_type: CountType::U32, ..facts.clone() };
-    let mut messages = vec![facts.start(Version::V2)];
-    for number in (0..60).filter(|&number| number != lost) {
-        let frames: Vec<Vec<u8>> = (0..3).map(|channel| bytes(channel, number)).collect();
-        let mut channels: Vec<(&str, &[u8])> =
-            names.iter().copied().zip(frames.iter().map(Vec::as_slice)).collect();
-        if number == without {
-            channels.remove(1);
-        }
-        let facts = if number == odd { &wide } else { &facts };
-        messages.push(facts.image_of_channels(number, &channels));
-    }
-    messages.push(facts.end(Version::V2));
-    let (slabs, slabs_in) = bounded(1);
-    let (spent, _spent_in) = bounded(1);
-    slabs.send(super::super::zmtp::tests::listed(&messages)).unwrap();
-    drop(slabs);
-    let mut source = StreamSource::new(Received { slabs: slabs_in, spent }, Arc::default());
-    let announced = source.next_series(|_| ()).unwrap();
-    let found: Vec<_> = announced.channels.iter().map(|channel| channel.name.as_str()).collect();
-    assert_eq!(found, names);
-    let mut came = Vec::new();
-    let readings = announced.channels.iter().map(|channel| {
-        let one = announced.of_channel(channel);
-        assert_eq!((one.channel(), one.has_others), (channel.name.as_str(), true));
-        let (frames, frames_in) = bounded(1000);
-        came.push(frames_in);
-        ChannelReading { settings: one.reading(60), frames, counts: Arc::default() }
-    });
-    let readings = readings.collect();
-    let ends = source.read_channels(readings);
-    for (channel, (frames, end)) in came.into_iter().zip(ends).enumerate() {
-        let mut got = Vec::new();
-        for item in frames {
-            match item {
-                Item::Data(batch) => got.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
-                Item::Gap(gap) => got.resize(got.len() + gap.count as usize, None),
-            }
-        }
-        let mut expected: Vec<_> = (0..60).map(|number| Some(bytes(channel, number))).collect();
-        let holes = [odd, lost].into_iter().chain((channel == 1).then_some(without));
-        holes.for_each(|hole| expected[hole as usize] = None);
-        assert!(got == expected, "{}", names[channel]);
-        let counts = end.unwrap().counts;
-        let seen = (counts.frames, counts.unlike, counts.without_channel);
-        assert_eq!(seen, (58 - u64::from(channel == 1), 1, u64::from(channel == 1)));
-    }
-}
-
-#[test]
-fn a_channel_that_nobody_listens_to_any_more_does_not_end_the_others() {
-    let facts = facts(6, 300);
-    let mut messages = vec![facts.start(Version::V2)];
-    for number in 0..300 {
-        messages.push(facts.image_of_channels(number, &[("a", &[1; 20]), ("b", &[2; 20])]));
-    }
-    let (slabs, slabs_in) = bounded(1);
-    let (spent, _spent_in) = bounded(1);
-    slabs.send(super::super::zmtp::tests::listed(&messages)).unwrap();
-    drop(slabs);
-    let mut source = StreamSource::new(Received { slabs: slabs_in, spent }, Arc::default());
-    let announced = source.next_series(|_| ()).unwrap();
-    let reading = |channel: usize, frames| ChannelReading {
-        settings: announced.of_channel(&announced.channels[channel]).reading(300),
-        frames,
-        counts: Arc::default(),
-    };
-    let (gone, gone_in) = bounded(1000);
-    let (frames, frames_in) = bounded(1000);
-    drop(gone_in);
-    let ends = source.read_channels(vec![reading(0, gone), reading(1, frames)]);
-    assert_eq!(ends[0], None);
-    assert_eq!(ends[1].as_ref().map(|end| (&end.ending, end.counts.frames)), Some((&Ending::Complete, 300)));
-    assert_eq!(frames_in.iter().count(), 3);
 }

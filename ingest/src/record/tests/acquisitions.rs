@@ -1,0 +1,206 @@
+//! Series of one name in one log are told apart: listed, exported and read each on its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use kernels::bslz4_encode::encode_bslz4;
+use kernels::types::Item;
+
+use super::*;
+use crate::dectris::FileSet;
+use crate::stream::series::{Ending, SeriesSettings};
+use crate::stream::source::StreamSource;
+
+const CHILD: &str = "SIDEBAND_TEST_KILLED_IN_A_SERIES";
+const TEST: &str =
+    "record::tests::acquisitions::a_series_that_a_kill_cut_off_and_the_next_of_its_number_are_two";
+
+/// The frame of an image of one of the series, packed; no other has the same bytes.
+fn frame(series: u64, number: u64) -> Vec<u8> {
+    let mut chunk = Vec::new();
+    encode_bslz4(&[(100 * series + number) as u16; 512], &mut chunk);
+    chunk
+}
+
+fn images(series: u64, numbers: std::ops::Range<u64>, version: Version) -> Vec<WireMessage> {
+    let facts = facts(7, 40);
+    numbers.map(|number| facts.image(version, number, &frame(series, number))).collect()
+}
+
+/// The frames of a series of a log, as a reader of the stream has them; nothing where one is missing.
+fn read_back(log: &Path, key: LogKey) -> (Vec<Option<Vec<u8>>>, Ending) {
+    let settings = LogSourceSettings { series: Some(key), ..LogSourceSettings::default() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (log, received) = LogSource::new(LogReader::open(log).unwrap(), settings, stop.clone());
+    let mut source = StreamSource::new(received, stop);
+    std::thread::scope(|scope| {
+        scope.spawn(|| log.run().unwrap());
+        let announced = source.next_series(|_| ()).unwrap();
+        let (frames, frames_in) = bounded(1000);
+        let silence = Duration::from_millis(300);
+        let settings = SeriesSettings { silence, ..announced.reading(announced.num_images.unwrap_or(40)) };
+        let end = source.read_series(settings, &frames).unwrap();
+        drop((frames, source));
+        let mut came = Vec::new();
+        for item in frames_in {
+            match item {
+                Item::Data(batch) => came.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
+                Item::Gap(gap) => came.resize(came.len() + gap.count as usize, None),
+            }
+        }
+        (came, end.ending)
+    })
+}
+
+/// Of each series of the log its label, and the numbers of its images, in words.
+fn listed(log: &Path) -> Vec<(String, String)> {
+    let (series, _) = list_series(log).unwrap();
+    series.iter().map(|series| (series.name(), format!("{:?}", series.frames.ranges()))).collect()
+}
+
+/// Exports a series and reads the numbers of its frames and what they hold.
+fn exported(log: &Path, key: &LogKey, out: &Path) -> Vec<Option<Vec<u8>>> {
+    let summary = export_series(log, key, out, &ExportSettings::new("set")).unwrap();
+    let set = FileSet::open(&summary.set.master).unwrap();
+    let (raw, raw_in) = bounded(1000);
+    crate::source::FileSource::new(set.runs(), 1, Arc::new(AtomicBool::new(false))).run(raw);
+    let mut came = Vec::new();
+    for item in raw_in {
+        match item {
+            Item::Data(batch) => came.extend(batch.frames().map(|frame| Some(frame.to_vec()))),
+            Item::Gap(gap) => came.resize(came.len() + gap.count as usize, None),
+        }
+    }
+    came
+}
+
+/// A detector that was restarted counts its series from 1 again, and stream v1 has no other name for them.
+#[test]
+fn two_series_of_one_name_are_listed_exported_and_read_each_on_its_own() {
+    for version in [Version::V1, Version::V2] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let facts = facts(7, 40);
+        let other = series(8, 5, version);
+        let first = [vec![facts.start(version)], images(1, 0..40, version), vec![facts.end(version)]];
+        // the second lacks an image in between, and a late one of the first comes before it
+        let mut second = vec![facts.start(version)];
+        second.extend(images(2, 0..10, version));
+        second.extend(images(2, 11..40, version));
+        let late = images(1, 3..4, version);
+        let messages = [first.concat(), other, late, second].concat();
+        record(settings(&log), slabs(&messages, 3000), &Arc::default());
+
+        let (series, _) = list_series(&log).unwrap();
+        let labels: Vec<String> = series.iter().map(SeriesInLog::label).collect();
+        assert_eq!(labels, ["7.1", "8", "7.2"], "{version}");
+        let [one, _, two] = &series[..] else { panic!() };
+        assert_eq!(
+            [one.is_complete(), two.is_complete(), one.end_seen, two.end_seen],
+            [true, false, true, false]
+        );
+        assert_eq!((one.frames.count(), one.doubled), (40, 1));
+        assert_eq!((two.frames.ranges(), two.doubled), (&[0..10, 11..40][..], 0));
+        for (asked, called) in
+            [("7", [true, true]), ("7.1", [true, false]), ("7.2", [false, true]), ("8", [false; 2])]
+        {
+            assert_eq!([one.is_called(asked), two.is_called(asked)], called, "{asked}");
+        }
+
+        let of_first: Vec<_> = (0..40).map(|number| Some(frame(1, number))).collect();
+        let of_second: Vec<_> = (0..40).map(|number| (number != 10).then(|| frame(2, number))).collect();
+        for (series, frames) in [(one, &of_first), (two, &of_second)] {
+            let name = series.label();
+            assert!(
+                exported(&log, &series.log_key(), &dir.path().join(&name)) == *frames,
+                "{version}: {name}"
+            );
+            assert!(read_back(&log, series.log_key()).0 == *frames, "{version}: {name}");
+        }
+        // by the time at which they had begun
+        for (nanos, frames) in [
+            (0, &of_first),
+            (one.first_arrival_nanos, &of_first),
+            (two.first_arrival_nanos, &of_second),
+            (u64::MAX, &of_second),
+        ] {
+            let key = LogKey { key: two.key.clone(), which: Which::BegunBy(nanos) };
+            let out = dir.path().join(format!("by {nanos}"));
+            assert!(exported(&log, &key, &out).len() == frames.len());
+            let last = FileSet::open(&out.join("set_master.h5")).unwrap();
+            let missing = frames.iter().filter(|frame| frame.is_none()).count() as u64;
+            assert!(
+                last.frames_expected - last.frames_present() == missing
+                    || one.first_arrival_nanos == two.first_arrival_nanos
+            );
+        }
+        let none = LogKey { key: two.key.clone(), which: Which::Place(3) };
+        let why = export_series(&log, &none, dir.path(), &ExportSettings::new("none")).unwrap_err();
+        assert!(why.to_string().contains("no frame"), "{why}");
+    }
+}
+
+/// Records the beginning of a series, and waits.
+fn record_until_killed(folder: &Path) {
+    let log = RecordLog::open(settings(folder)).unwrap();
+    let counters = Arc::new(RecordCounters::default());
+    let (send, slabs_in) = bounded(4);
+    let (spent, _spent) = bounded(4);
+    let (stage, received) = RecordStage::new(Received { slabs: slabs_in, spent }, log, counters.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| stage.run());
+        scope.spawn(move || received.slabs.iter().for_each(drop));
+        let messages = [vec![facts(7, 40).start(Version::V1)], images(1, 0..25, Version::V1)].concat();
+        slabs(&messages, 3000).into_iter().for_each(|slab| send.send(slab).unwrap());
+        while counters.durable.get() < 26 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!("durable");
+        std::io::stdout().flush().unwrap();
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+}
+
+#[test]
+fn a_series_that_a_kill_cut_off_and_the_next_of_its_number_are_two() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return record_until_killed(Path::new(&folder));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", TEST, "--nocapture"])
+        .env(CHILD, &log)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.ends_with("durable")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // what the kill left half written
+    let last = segment_files(&log).pop().unwrap();
+    let torn = std::fs::read(&last).unwrap()[64..200].to_vec();
+    std::fs::OpenOptions::new().append(true).open(&last).unwrap().write_all(&torn).unwrap();
+
+    let facts = facts(7, 40);
+    let messages =
+        [vec![facts.start(Version::V1)], images(2, 0..40, Version::V1), vec![facts.end(Version::V1)]]
+            .concat();
+    record(settings(&log), slabs(&messages, 3000), &Arc::default());
+    assert_eq!(
+        listed(&log),
+        [("7.1", "[0..25]"), ("7.2", "[0..40]")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+    );
+    let (series, _) = list_series(&log).unwrap();
+    let of_first: Vec<_> = (0..40).map(|number| (number < 25).then(|| frame(1, number))).collect();
+    let of_second: Vec<_> = (0..40).map(|number| Some(frame(2, number))).collect();
+    assert!(read_back(&log, series[0].log_key()) == (of_first.clone(), Ending::Silence));
+    assert!(read_back(&log, series[1].log_key()) == (of_second.clone(), Ending::Complete));
+    for (series, frames) in series.iter().zip([of_first, of_second]) {
+        assert!(exported(&log, &series.log_key(), &dir.path().join(series.label())) == frames);
+    }
+}
