@@ -40,19 +40,6 @@ fn counts(number: u64) -> Vec<u16> {
     vec![number as u16; DETECTOR.pixels()]
 }
 
-fn parts_of(message: &WireMessage) -> Vec<Vec<u8>> {
-    let (mut wire, mut parts) = (message.bytes(), Vec::new());
-    while let Some((&flags, rest)) = wire.split_first() {
-        let (len, rest) = match flags & 2 {
-            0 => (usize::from(rest[0]), &rest[1..]),
-            _ => (u64::from_be_bytes(rest[..8].try_into().unwrap()) as usize, &rest[8..]),
-        };
-        parts.push(rest[..len].to_vec());
-        wire = &rest[len..];
-    }
-    parts
-}
-
 /// Some of the faults, by a seed.
 fn some_faults(seed: u64) -> Vec<FaultSwitch> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -91,8 +78,7 @@ fn some_faults(seed: u64) -> Vec<FaultSwitch> {
 fn settled(messages: &[(WireMessage, Instant)]) -> Option<Kind> {
     let mut kinds = Kinds::default();
     for (message, at) in messages {
-        let parts = parts_of(message);
-        match parse(parts.iter().map(Vec::as_slice)) {
+        match parse(message.parts()) {
             Ok(Message::Start(start)) => kinds = Kinds::of_start(&start),
             Ok(Message::Image(image)) => kinds.take(&image, *at),
             _ => {}
@@ -183,9 +169,8 @@ fn read(version: Version, seed: u64) -> Read {
     };
     let mut ended = None;
     for (message, at) in &messages {
-        let parts = parts_of(message);
         ended = ended.or_else(|| reader.look(*at, &mut out));
-        if let Ok(message) = parse(parts.iter().map(Vec::as_slice))
+        if let Ok(message) = parse(message.parts())
             && ended.is_none()
         {
             ended = reader.take(&message, *at, &mut out);

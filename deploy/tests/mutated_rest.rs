@@ -6,6 +6,8 @@
 
 #[path = "../../ingest/tests/support/counting.rs"]
 mod counting;
+#[path = "../../ingest/tests/support/random.rs"]
+mod random;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -27,24 +29,12 @@ use deploy::simplon::{body_of, darray, said_in, value_in};
 use ingest::stream::compose::Version;
 
 use counting::{MOST, NOW};
+use random::Random;
 
 /// Messages of each end.
 const MESSAGES: usize = 250_000;
 /// Most bytes there may be beyond those at the start: the configuration with one long text in it, several times over.
 const MOST_BYTES: usize = 32 << 20;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % below.max(1)
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.next(all.len())]
-    }
-}
 
 /// Does something to bytes.
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {

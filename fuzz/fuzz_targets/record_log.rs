@@ -6,19 +6,20 @@
 
 #![no_main]
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock};
+#[path = "../../ingest/tests/support/recording.rs"]
+mod recording;
 
-use ingest::record::{ExportSettings, LogReader, RecordCounters, RecordLog, RecordSettings, RecordStage};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use ingest::record::{ExportSettings, LogReader};
 use ingest::record::{export_series, list_series};
 use ingest::stream::compose::{SeriesFacts, Version};
-use ingest::stream::push::{PushSocket, Sent};
-use ingest::stream::receive::{ReceiveSettings, ReceiveStage};
 use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape};
 use libfuzzer_sys::fuzz_target;
+use recording::recorded;
 
 const HEAD_BYTES: usize = 64;
 
@@ -52,27 +53,7 @@ static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
         messages.push(facts.end(version));
     }
     let folder = folder("sound");
-    let mut socket = PushSocket::bind("127.0.0.1:0", std::time::Duration::from_secs(5)).expect("a port");
-    let address = socket.address().expect("an address").to_string();
-    let settings = ReceiveSettings { slabs: 4, slab_bytes: 1 << 16, ..ReceiveSettings::new(address) };
-    let stop = Arc::new(AtomicBool::new(false));
-    let (receive, received) = ReceiveStage::new(settings, Default::default(), stop.clone());
-    let log = RecordLog::open(RecordSettings::new(&folder)).expect("a folder");
-    let (record, received) = RecordStage::new(received, log, Arc::new(RecordCounters::default()));
-    std::thread::scope(|scope| {
-        scope.spawn(|| receive.run());
-        scope.spawn(|| record.run());
-        while socket.num_readers() == 0 {
-            socket.accept();
-        }
-        assert!(messages.iter().all(|message| socket.send(message) == Sent::Yes));
-        let mut came = 0;
-        while came < messages.len() {
-            came += received.slabs.recv().expect("a slab").num_messages();
-        }
-        stop.store(true, Relaxed);
-        drop(received);
-    });
+    recorded(&folder, &messages);
     let bytes = std::fs::read(folder.join("00000000.sbl")).expect("a segment");
     let _ = std::fs::remove_dir_all(folder);
     bytes
@@ -136,7 +117,7 @@ fuzz_target!(|data: &[u8]| {
     let (series, _) = list_series(&folder).expect("a file that can be read");
     if let Some(series) = series.first() {
         // refused or written
-        let _ = export_series(&folder, &series.key, &folder.join("out"), &ExportSettings::new("set"));
+        let _ = export_series(&folder, &series.log_key(), &folder.join("out"), &ExportSettings::new("set"));
     }
     let _ = std::fs::remove_dir_all(folder);
 });

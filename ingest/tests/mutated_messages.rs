@@ -5,6 +5,8 @@
 
 #[path = "support/counting.rs"]
 mod counting;
+#[path = "support/random.rs"]
+mod random;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -17,20 +19,12 @@ use kernels::bslz4_decode::Encoding;
 use kernels::types::{CountType, DetectorShape};
 
 use counting::{MOST, NOW};
+use random::Random;
 
 /// Messages of each version.
 const MESSAGES: u64 = 500_000;
 /// Most bytes there may be beyond those at the start.
 const MOST_BYTES: usize = 32 << 20;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % below.max(1)
-    }
-}
 
 /// Does something to the parts of a message.
 fn mutate(parts: &mut Vec<Vec<u8>>, random: &mut Random) {
@@ -66,20 +60,6 @@ fn mutate(parts: &mut Vec<Vec<u8>>, random: &mut Random) {
     }
 }
 
-/// The parts of a message that was laid out for the wire.
-fn parts_of(mut wire: &[u8]) -> Vec<Vec<u8>> {
-    let mut parts = Vec::new();
-    while let Some((&flags, rest)) = wire.split_first() {
-        let (len, rest) = match flags & 2 {
-            0 => (usize::from(rest[0]), &rest[1..]),
-            _ => (u64::from_be_bytes(rest[..8].try_into().unwrap()) as usize, &rest[8..]),
-        };
-        parts.push(rest[..len].to_vec());
-        wire = &rest[len..];
-    }
-    parts
-}
-
 #[test]
 fn a_million_mutated_messages_neither_panic_nor_take_memory() {
     let mut random = Random(2026);
@@ -104,7 +84,7 @@ fn a_million_mutated_messages_neither_panic_nor_take_memory() {
                 1 => facts.end(version),
                 _ => facts.image(version, number, &[number as u8; 90]),
             };
-            let mut parts = parts_of(message.bytes());
+            let mut parts: Vec<Vec<u8>> = message.parts().map(<[u8]>::to_vec).collect();
             mutate(&mut parts, &mut random);
             if let Ok(message) = parse(parts.iter().map(Vec::as_slice)) {
                 understood += 1;

@@ -95,6 +95,11 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
     };
     let chosen = choose_series(&series, args.series.as_deref(), "--series")?;
     let name = args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.label()));
+    if args.threshold == Some(Threshold::All) {
+        for absent in chosen.announced_channels.iter().filter(|name| !chosen.channels.contains(name)) {
+            tell(&format!("warning: {absent:?} was announced, and no frame of it came: it has no set"));
+        }
+    }
     for (channel, name) in sets(args.threshold.as_ref(), &chosen.channels, &name) {
         let settings = ExportSettings {
             channel,

@@ -7,8 +7,10 @@ use anyhow::{Context, anyhow};
 use ingest::record::{
     LogKey, LogReader, LogSource, LogSourceSettings, Pace, RecordError, SeriesInLog, list_series_until,
 };
+use ingest::stream::kind::ChannelKind;
 use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::StreamSource;
+use ingest::stream::threshold::Threshold;
 use kernels::Cpu;
 
 use super::{Listener, SeriesOptics, folder_name, of_series, run_source};
@@ -43,7 +45,7 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
     let bytes = series.bytes / series.channels.len().max(1) as u64;
     let mut reports = Vec::new();
     // how many there are is known once the first is found
-    let mut channels = Channels { place: 0, number: 1 };
+    let mut channels = Channels { place: 0, number: 1, come: &series.channels };
     while channels.place < channels.number {
         let told = (bytes, found.num_damages);
         let report = run_channel(request, &series.log_key(), told, opening, &mut channels, |optics| {
@@ -60,21 +62,23 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
 }
 
 /// Runs the series of this key of a log, as far as its microscope is known: without all of it there is no phase. Of several
-/// channels that are asked for, the first.
+/// channels that are asked for, the first that was announced and came.
 ///
 /// # Errors
 /// The log cannot be read, or has no such series; a value that cannot be; those of every run.
 pub fn run_key(request: &RunRequest, key: &LogKey) -> anyhow::Result<RunReport> {
-    let mut channels = Channels { place: 0, number: 1 };
+    let mut channels = Channels { place: 0, number: 1, come: &[] };
     run_channel(request, key, (0, 0), Instant::now(), &mut channels, |optics| {
         Ok(optics.resolve(&request.optics)?)
     })
 }
 
 /// Which of the channels that are asked for is run, and how many they are, once that is known.
-struct Channels {
+struct Channels<'a> {
     place: usize,
     number: usize,
+    /// Those of which the log has frames; empty where that is not known.
+    come: &'a [String],
 }
 
 /// Runs a channel of a series of which so many bytes are in the log, at so many damaged places.
@@ -83,7 +87,7 @@ fn run_channel(
     key: &LogKey,
     (bytes, damages): (u64, u64),
     opening: Instant,
-    of: &mut Channels,
+    of: &mut Channels<'_>,
     settled: impl FnOnce(&SeriesOptics) -> anyhow::Result<ResolvedOptics>,
 ) -> anyhow::Result<RunReport> {
     let folder = &request.master;
@@ -95,7 +99,17 @@ fn run_channel(
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| log.run());
         let announced = source.next_series(|_| ()).context("the series cannot be found again")?;
-        let channels = request.threshold.choose(&announced.channels)?;
+        let mut channels = request.threshold.choose(&announced.channels)?;
+        let mut absent = Vec::new();
+        if request.threshold == Threshold::All && !of.come.is_empty() {
+            // what was announced and never came takes nothing from the others
+            let (come, never): (Vec<_>, _) =
+                channels.into_iter().partition(|channel| of.come.contains(&channel.name));
+            let said =
+                |channel: &&ChannelKind| format!("{} was announced, and no frame of it came", channel.name);
+            absent.extend(never.iter().map(said));
+            channels = come;
+        }
         of.number = channels.len();
         let channel = channels.get(of.place).context("the log has changed while it was read")?;
         let announced = announced.of_channel(channel);
@@ -109,6 +123,7 @@ fn run_channel(
         let optics = settled(&optics)?;
         subject.compressed_bytes = if bytes > 0 { bytes } else { subject.compressed_bytes };
         subject.input.files.push(folder.clone());
+        subject.problems.extend(absent);
         if damages > 0 {
             let problem = format!("{}: {damages} places are damaged and passed over", folder.display());
             subject.problems.push(problem);

@@ -1,7 +1,9 @@
 //! Several thresholds at once: each is an acquisition of its own, from one reading of the stream and again from the log.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use ingest::dectris::FileSet;
 use ingest::stream::compose::{HeaderDetail, StartContents, Version};
 use ingest::stream::push::Sent;
 use serde_json::Value;
@@ -87,6 +89,47 @@ fn every_threshold_is_acquired_as_its_own_source_and_again_from_the_log() {
     assert_eq!(partial["gaps"][0]["kind"], "unlike");
     assert_eq!(partial["gaps"][0]["reason"], "the image came without threshold_2");
 
+    // the same from the log, each channel on its own, by a daemon that was started again
+    let daemon = Daemon::start(
+        &Detector::new(),
+        &out,
+        &more[..2].iter().chain(&more[4..]).copied().collect::<Vec<_>>(),
+    );
+    let recorded = |at: usize| daemon.json("/api/v1/series")["recorded"]["series"][at].clone();
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < until, "{what}: {}", daemon.json("/api/v1/series"));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait("the list", &|| recorded(2)["number"] == "r1");
+    for (at, (name, number)) in NAMES.into_iter().zip(["r3", "r2", "r1"]).enumerate() {
+        let entry = recorded(at);
+        assert_eq!([&entry["channel"], &entry["number"], &entry["label"]], [name, number, "41"]);
+        assert_eq!(entry["folder"], folder.join(name).to_str().unwrap());
+        for job in ["finish", "export"] {
+            let (code, answer) =
+                daemon.post(&format!("/api/v1/series/{number}/{job}"), &Value::Object(Default::default()));
+            assert_eq!(code, 202, "{answer}");
+        }
+    }
+    for (at, channel) in NAMES.into_iter().enumerate() {
+        wait(channel, &|| {
+            recorded(at)["finish"]["state"] == "done" && recorded(at)["export"]["state"] == "done"
+        });
+        let entry = recorded(at);
+        let path = |job: &str| std::path::PathBuf::from(entry[job]["path"].as_str().unwrap());
+        assert!(path("finish").ends_with(channel) && path("finish") != folder.join(channel));
+        for name in EXACT {
+            let read = |out: &Path| std::fs::read(out.join(format!("{name}.npy"))).unwrap();
+            assert!(read(&path("finish")) == read(&folder.join(channel)), "{channel} {name}");
+        }
+        let set = FileSet::open(&path("export")).unwrap();
+        assert_eq!(set.frames_present(), 4096 - u64::from(channel == "threshold_2"));
+    }
+    drop(daemon);
+
     let again = dir.path().join("again");
     let (optics, kv) = (true_optics(-12.5), voltage_kv());
     let mut args =
@@ -110,7 +153,7 @@ fn every_threshold_is_acquired_as_its_own_source_and_again_from_the_log() {
 }
 
 #[test]
-fn a_channel_that_never_comes_is_listed_with_holes_and_one_that_nobody_knew_of_is_warned_of() {
+fn a_channel_that_never_comes_is_listed_as_failed_and_one_that_nobody_knew_of_is_warned_of() {
     let dir = tempfile::tempdir().unwrap();
     let mut detector = Detector::new();
     let mut daemon = Daemon::start(&detector, dir.path(), &["--threshold", "all"]);
@@ -137,10 +180,8 @@ fn a_channel_that_never_comes_is_listed_with_holes_and_one_that_nobody_knew_of_i
         let mut said: Vec<String> = (0..4).map(|_| daemon.next_line()).collect();
         said.sort();
         assert!(said[0].starts_with("series 41 threshold_1: complete: 4096 of 4096 frames"), "{said:?}");
-        assert!(
-            said[2].starts_with("series 41 threshold_2: PARTIAL: 0 of 4096 frames, 4096 missing"),
-            "{said:?}"
-        );
+        let failed = "series 41 threshold_2: failed: no frame of ";
+        assert!(said[2].starts_with(failed) && said[2].ends_with("came without threshold_2"), "{said:?}");
     }
     // late images of it begin nothing
     let image = detector.facts.image(Version::V2, 5, detector.batches[0].frames().next().unwrap());
@@ -155,16 +196,9 @@ fn a_channel_that_never_comes_is_listed_with_holes_and_one_that_nobody_knew_of_i
         "{warnings}"
     );
     let list = daemon.json("/api/v1/series");
-    let of = |at: usize| {
-        let series = &list["series"][at];
-        (
-            series["number"].as_u64().unwrap(),
-            series["channel"].as_str().unwrap(),
-            series["frames"]["missing"].as_u64(),
-        )
-    };
-    let expected = [(4, "threshold_1", Some(0)), (3, "threshold_2", Some(4096))];
-    assert_eq!([of(0), of(1)], expected);
+    let of = |at: usize| ["number", "channel", "state"].map(|key| list["series"][at][key].to_string());
+    assert_eq!(of(0), ["4", "\"threshold_1\"", "\"complete\""]);
+    assert_eq!(of(1), ["3", "\"threshold_2\"", "\"failed\""]);
     let warnings = list["series"][1]["warnings"].to_string();
     assert!(
         warnings.contains("the start announced threshold_2, of which the first 8 images have no frame"),

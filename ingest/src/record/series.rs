@@ -32,8 +32,10 @@ pub struct SeriesInLog {
     pub detector: Option<DetectorShape>,
     /// Type of the counts.
     pub count_type: Option<CountType>,
-    /// Names of the channels, those that were announced first; one without a name in stream v1.
+    /// Names of the channels of which frames came, in the order of the start; one without a name in stream v1.
     pub channels: Vec<String>,
+    /// Channels that its start announced.
+    pub announced_channels: Vec<String>,
     /// When its first message came, nanoseconds since 1970.
     pub first_arrival_nanos: u64,
     /// When its last message came.
@@ -105,6 +107,7 @@ impl SeriesInLog {
             detector: None,
             count_type: None,
             channels: Vec::new(),
+            announced_channels: Vec::new(),
             first_arrival_nanos: record.arrival_nanos,
             last_arrival_nanos: record.arrival_nanos,
             bytes: 0,
@@ -124,7 +127,7 @@ impl SeriesInLog {
                 self.start_seen = true;
                 self.num_images = self.num_images.or(start.num_images);
                 self.detector = self.detector.or(start.detector);
-                start.channels.iter().for_each(|name| self.add_channel(name));
+                start.channels.iter().for_each(|name| add_name(&mut self.announced_channels, name));
             }
             Message::Image(image) => {
                 if self.count_type.is_none()
@@ -141,11 +144,12 @@ impl SeriesInLog {
     }
 
     fn add_channel(&mut self, name: &str) {
-        /// Channels that are listed, and bytes of their names, at most: more than any detector has.
-        const MOST: (usize, usize) = (8, 64);
-        let is_new = self.channels.len() < MOST.0 && !self.channels.iter().any(|known| known == name);
-        if is_new && name.len() <= MOST.1 {
-            self.channels.push(name.to_owned());
+        let before = self.channels.len();
+        add_name(&mut self.channels, name);
+        if self.channels.len() > before {
+            let announced = &self.announced_channels;
+            let place = |name: &String| announced.iter().position(|announced| announced == name);
+            self.channels.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
         }
     }
 
@@ -179,6 +183,15 @@ impl SeriesInLog {
     /// Whether every image that was announced is there.
     pub fn is_complete(&self) -> bool {
         self.num_images.is_some_and(|images| matches!(self.frames.ranges(), [only] if *only == (0..images)))
+    }
+}
+
+/// Adds a name that is not there.
+fn add_name(names: &mut Vec<String>, name: &str) {
+    /// Names that are listed, and bytes of one, at most: more than any detector has.
+    const MOST: (usize, usize) = (8, 64);
+    if names.len() < MOST.0 && name.len() <= MOST.1 && !names.iter().any(|known| known == name) {
+        names.push(name.to_owned());
     }
 }
 

@@ -40,6 +40,11 @@ impl WireMessage {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+
+    /// Its parts.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        zmtp::parts(&self.bytes)
+    }
 }
 
 /// Messages one behind the other, to be written in one piece.

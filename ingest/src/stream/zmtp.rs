@@ -290,6 +290,17 @@ fn header(bytes: &[u8]) -> Result<Option<Header>, ZmtpError> {
     Ok(Some(Header { header, bytes, has_more, is_command }))
 }
 
+/// The parts of a message that [`push_header`] laid out.
+pub(super) fn parts(wire: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    let mut rest = wire;
+    std::iter::from_fn(move || {
+        let Header { header, bytes, .. } = header(rest).ok()??;
+        let (part, behind) = rest.get(header..)?.split_at_checked(usize::try_from(bytes).ok()?)?;
+        rest = behind;
+        Some(part)
+    })
+}
+
 /// Appends the header of a message's frame.
 pub(super) fn push_header(bytes: usize, has_more: bool, out: &mut Vec<u8>) {
     let more = if has_more { MORE } else { 0 };

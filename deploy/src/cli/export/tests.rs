@@ -1,16 +1,17 @@
+#[path = "../../../../ingest/tests/support/recording.rs"]
+mod recording;
+
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Parser;
 use ingest::dectris::FileSet;
-use ingest::record::{RecordCounters, RecordLog, RecordSettings, RecordStage};
 use ingest::stream::compose::{SeriesFacts, Version};
-use ingest::stream::push::{PushSocket, Sent, WireMessage};
-use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
+use ingest::stream::push::WireMessage;
 use kernels::bslz4_decode::Encoding;
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{CountType, DetectorShape};
+
+use recording::recorded;
 
 use super::*;
 
@@ -31,35 +32,6 @@ fn image(facts: &SeriesFacts, version: Version, number: u64) -> WireMessage {
     let mut chunk = Vec::new();
     encode_bslz4(&[number as u16; 128], &mut chunk);
     facts.image(version, number, &chunk)
-}
-
-/// Sends messages over the loopback to a recorder, as a detector does.
-fn recorded(folder: &Path, messages: &[WireMessage]) {
-    let mut socket = PushSocket::bind("127.0.0.1:0", Duration::from_secs(5)).unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let settings = ReceiveSettings::new(socket.address().unwrap().to_string());
-    let settings = ReceiveSettings { slabs: 4, slab_bytes: 50_000, ..settings };
-    let (receive, received) = ReceiveStage::new(settings, Arc::new(ReceiveCounters::default()), stop.clone());
-    let counters = Arc::new(RecordCounters::default());
-    let log = RecordLog::open(RecordSettings::new(folder)).unwrap();
-    let (record, received) = RecordStage::new(received, log, counters.clone());
-    std::thread::scope(|scope| {
-        scope.spawn(|| receive.run());
-        scope.spawn(|| record.run());
-        while socket.num_readers() == 0 {
-            socket.accept();
-        }
-        assert!(messages.iter().all(|message| socket.send(message) == Sent::Yes));
-        let mut came = 0;
-        while came < messages.len() {
-            let slab = received.slabs.recv().unwrap();
-            came += slab.num_messages();
-            received.spent.send(slab).unwrap();
-        }
-        stop.store(true, Relaxed);
-        drop(received);
-    });
-    assert_eq!(counters.durable.get(), messages.len() as u64);
 }
 
 #[derive(Parser)]

@@ -19,7 +19,7 @@ impl Daemon {
         }
     }
 
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let json = "Content-Type: application/json\r\n";
         let (code, answer) = self.ask("POST", path, json, &body.to_string());
         (code, serde_json::from_slice(&answer).unwrap())

@@ -204,3 +204,33 @@ fn a_series_that_a_kill_cut_off_and_the_next_of_its_number_are_two() {
         assert!(exported(&log, &series.log_key(), &dir.path().join(series.label())) == frames);
     }
 }
+
+#[test]
+fn channels_are_listed_in_the_order_of_the_start_once_a_frame_of_them_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = facts(7, 3);
+    let names = ["b", "never", "a"].map(str::to_owned);
+    let contents = crate::stream::compose::StartContents {
+        detail: crate::stream::compose::HeaderDetail::Basic,
+        appendix: None,
+        config: &serde_json::Map::new(),
+        channels: &names,
+        arm_date: "2026-01-01T00:00:00Z",
+        pixel_mask: &[],
+    };
+    let bytes = frame(1, 1);
+    let image = |number, names: &[&'static str]| {
+        let channels: Vec<(&str, &[u8])> = names.iter().map(|&name| (name, &bytes[..])).collect();
+        facts.image_of_channels(number, &channels)
+    };
+    let messages = [
+        facts.full_start(Version::V2, &contents),
+        image(0, &["odd", "a"]),
+        image(1, &["a"]),
+        image(2, &["a", "b"]),
+    ];
+    record(settings(dir.path()), slabs(&messages, 3000), &Arc::default());
+    let (series, _) = list_series(dir.path()).unwrap();
+    assert_eq!(series[0].channels, ["b", "a", "odd"]);
+    assert_eq!(series[0].announced_channels, names);
+}

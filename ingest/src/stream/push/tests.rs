@@ -105,3 +105,11 @@ fn a_ping_is_answered_between_messages() {
     stream.read_exact(&mut pong).unwrap();
     assert_eq!(&pong, b"\x04\x08\x04PONGabc");
 }
+
+#[test]
+fn the_parts_of_a_message_are_those_it_was_made_of() {
+    let long = vec![7; 300];
+    let parts: [&[u8]; 4] = [b"head", b"", &long, b"x"];
+    assert!(WireMessage::new(&parts).parts().eq(parts));
+    assert_eq!(WireMessage::new(&[]).parts().count(), 0);
+}

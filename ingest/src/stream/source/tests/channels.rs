@@ -184,7 +184,7 @@ fn a_channel_that_nobody_listens_to_any_more_does_not_end_the_others() {
     let (gone, gone_in) = bounded(1000);
     let (frames, frames_in) = bounded(1000);
     drop(gone_in);
-    let ends = source.read_channels(vec![reading(0, gone), reading(1, frames)]);
+    let ends = source.read_channels(vec![reading(1, gone), reading(2, frames)]);
     assert_eq!(ends[0], None);
     assert_eq!(ends[1].as_ref().map(|end| (&end.ending, end.counts.frames)), Some((&Ending::Complete, 300)));
     assert_eq!(frames_in.iter().count(), 3);
