@@ -6,6 +6,7 @@ use kernels::lanes::PixelBlock;
 use kernels::transform_rows::{SpectraShape, TransformRows};
 use kernels::types::ScanShape;
 use num_complex::Complex32;
+use realfft::RealFftPlanner;
 
 use crate::error::SsbError;
 
@@ -127,19 +128,58 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
         if cols == 0 || self.covered.iter().all(|&covered| covered) {
             return None;
         }
-        let gaps = self.covered.chunks_exact(cols).map(|row| {
-            let missing: Vec<usize> = (0..cols).filter(|&col| !row[col]).collect();
-            let at = |q_col: usize| {
-                let turns = |col: usize| (q_col * col % cols) as f64 / cols as f64;
-                let sum = missing
-                    .iter()
-                    .map(|&col| num_complex::Complex64::cis(-std::f64::consts::TAU * turns(col)));
-                let sum: num_complex::Complex64 = sum.sum();
-                Complex32::new(sum.re as f32, sum.im as f32)
-            };
-            (!missing.is_empty()).then(|| (0..self.shape.q_cols()).map(at).collect())
-        });
+        let gaps = transformed_gaps(&self.covered, cols);
         let means = self.means().into_iter().map(|mean| mean as f32).collect();
-        Some(MeanFill { means, gaps: gaps.collect() })
+        Some(MeanFill { means, gaps })
+    }
+}
+
+/// The row transform of what is missing, 1 where a position is not there: `[scan_row][q_col]`, None for a whole row.
+/// A transform per row: a sum over the missing positions would take cols^2 for one long row.
+fn transformed_gaps(covered: &[bool], cols: usize) -> Vec<Option<Vec<Complex32>>> {
+    let transform = RealFftPlanner::<f64>::new().plan_fft_forward(cols);
+    let (mut line, mut spectrum) = (transform.make_input_vec(), transform.make_output_vec());
+    let mut scratch = transform.make_scratch_vec();
+    let mut transformed = |row: &[bool]| {
+        line.iter_mut().zip(row).for_each(|(value, &covered)| *value = f64::from(u8::from(!covered)));
+        let lengths_fit = transform.process_with_scratch(&mut line, &mut spectrum, &mut scratch);
+        debug_assert!(lengths_fit.is_ok(), "the buffers are those that the plan made");
+        spectrum.iter().map(|value| Complex32::new(value.re as f32, value.im as f32)).collect()
+    };
+    covered.chunks_exact(cols).map(|row| row.contains(&false).then(|| transformed(row))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use num_complex::Complex64;
+
+    use super::*;
+
+    #[test]
+    fn the_gaps_of_a_row_are_transformed_as_the_sum_over_what_is_missing() {
+        for cols in [1_usize, 2, 7, 64, 97, 1_000] {
+            let mut covered = vec![true; 3 * cols];
+            for (index, covered) in covered.iter_mut().enumerate().skip(cols) {
+                *covered = index * index % 5 != 1;
+            }
+            let gaps = transformed_gaps(&covered, cols);
+            assert!(gaps[0].is_none());
+            for (row, gap) in gaps.iter().enumerate().skip(1) {
+                let row = &covered[row * cols..][..cols];
+                let Some(gap) = gap else {
+                    assert!(!row.contains(&false));
+                    continue;
+                };
+                assert_eq!(gap.len(), cols / 2 + 1);
+                for (q_col, &value) in gap.iter().enumerate() {
+                    let turns = |col: usize| (q_col * col % cols) as f64 / cols as f64;
+                    let missing = (0..cols).filter(|&col| !row[col]);
+                    let sum: Complex64 =
+                        missing.map(|col| Complex64::cis(-std::f64::consts::TAU * turns(col))).sum();
+                    let expected = Complex32::new(sum.re as f32, sum.im as f32);
+                    assert!((value - expected).norm() < 1e-5, "{cols} {q_col}: {value} {expected}");
+                }
+            }
+        }
     }
 }
