@@ -211,9 +211,10 @@ impl Series {
         Some(first.name.clone()).filter(|name| !name.is_empty())
     }
 
-    /// Whether this is another channel of a series.
+    /// Whether this is another channel of a series that begins; one that is over is of an older series of the same name.
     pub(super) fn is_beside(&self, other: &Announced) -> bool {
-        self.announced.key == other.key && self.announced.channel() != other.channel()
+        let is_of_it = self.announced.key == other.key && self.announced.channel() != other.channel();
+        is_of_it && self.inner().ended.is_none()
     }
 
     /// Where its reader counts.

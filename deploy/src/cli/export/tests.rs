@@ -14,6 +14,7 @@ use kernels::types::{CountType, DetectorShape};
 use recording::recorded;
 
 use super::*;
+use crate::replay::recording::Recording;
 
 fn facts(id: u64, unique_id: &str) -> SeriesFacts {
     SeriesFacts {
@@ -93,6 +94,33 @@ fn a_recording_of_the_loopback_becomes_a_set_by_one_command() {
     asked(&[&log, "--out", &out, "--series", "C"]).unwrap();
     asked(&[&log, "--out", &out, "--series", "C"]).unwrap_err();
     asked(&[&log, "--out", &out, "--series", "C", "--overwrite"]).unwrap();
+}
+
+#[test]
+fn two_series_of_one_number_are_named_by_their_places_and_each_is_exported_and_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let facts = facts(7, "");
+    let mut messages = Vec::new();
+    // the detector was restarted after the first, and lost an image of the second
+    for numbers in [0..6, 1..6] {
+        messages.push(facts.start(Version::V1));
+        messages.extend(numbers.map(|number| image(&facts, Version::V1, number)));
+    }
+    recorded(&log, &messages);
+    let [log, out] = [log, dir.path().join("out")].map(|path| path.to_str().unwrap().to_owned());
+    let error = asked(&[&log, "--out", &out, "--series", "7"]).unwrap_err();
+    let text = error.to_string();
+    assert!(error.is::<WrongFlags>() && text.contains("series 7.1: 6 of 6 frames, complete"), "{text}");
+    assert!(text.contains("series 7.2: 5 of 6 frames, not ended"), "{text}");
+    for (name, present) in [("7.1", 6), ("7.2", 5)] {
+        asked(&[&log, "--out", &out, "--series", name]).unwrap();
+        let set = FileSet::open(&Path::new(&out).join(format!("series_{name}_master.h5"))).unwrap();
+        assert_eq!((set.frames_expected, set.frames_present()), (6, present));
+        let (recording, _) = Recording::open(Path::new(&log), Some(name)).unwrap();
+        let has_first = recording.image(0).is_some();
+        assert_eq!((recording.images.len() as u64, has_first), (present, name == "7.1"));
+    }
 }
 
 #[test]
