@@ -114,6 +114,8 @@ pub fn main() -> ExitCode {
 fn described(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
+        // an error of flags within flags says so itself
+        let cause = cause.trim_start_matches("error: ").trim_end().to_owned();
         if text.is_empty() {
             text = cause;
         } else if !text.ends_with(&cause) {
@@ -184,5 +186,7 @@ mod tests {
         assert_eq!(described(&quoting), "x.h5: no such file");
         let plain = Err::<(), _>(anyhow::anyhow!("disk full")).context("phase.npy").unwrap_err();
         assert_eq!(described(&plain), "phase.npy: disk full");
+        let twice = anyhow::anyhow!("error: unexpected argument\n");
+        assert_eq!(described(&twice), "unexpected argument");
     }
 }

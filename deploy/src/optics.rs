@@ -5,6 +5,7 @@
 //! is guessed. Read [`resolve()`] first.
 
 mod check;
+mod disk;
 mod missing;
 mod optics_file;
 mod resolve;
@@ -17,6 +18,7 @@ pub(crate) use check::{
     SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, check_values, in_keys,
     meant,
 };
+pub(crate) use disk::{disk_note, known_radius_px};
 pub use missing::Missing;
 pub use optics_file::{OpticsTable, read_optics_file};
 pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve, resolve_known};

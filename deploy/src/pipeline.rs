@@ -9,41 +9,39 @@
 //! | encoded blocks | encode | `encoder` |
 //! | the resident, and what it has become possible to do | append, with its trigger | `resident` |
 //! | spectra row by row, then the phase | live ssb | `ssb` |
-//! | images and `result.json` | outputs | `images.rs`, `account.rs`, [`crate::report`] |
+//! | images and `result.json` | outputs | `final_images.rs`, `account.rs`, [`crate::report`] |
 //!
-//! Every stage runs on a thread of its own, named in `start_stages`; arithmetic inside a stage is spread over rayon's
+//! Every stage runs on a thread of its own, named in `stages.rs`; arithmetic inside a stage is spread over rayon's
 //! threads. Channels are bounded, so a slow stage slows the reading and nothing else. A stage that ends closes its
 //! output, which ends the next in good order: the stop flag ends the source, and the rest follows. Read [`run`] first.
 
 mod account;
 mod again;
 mod chosen;
-mod images;
+mod final_images;
 mod ledger;
 mod memory;
 mod of_log;
 mod of_series;
 mod prepare;
+mod stages;
 mod subject;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use encoder::{EncodeCounters, EncodeStage, Showing};
+use encoder::{EncodeCounters, Showing};
 use ingest::counters::IngestCounters;
-use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
 use ingest::raw::RawBatch;
-use ingest::sequence::SequenceStage;
 use ingest::source::FileSource;
 use kernels::Cpu;
-use kernels::reduce_frames::{ReduceFrames, ReducedBatch};
+use kernels::reduce_frames::ReduceFrames;
 use kernels::types::{DetectorShape, Gap, Item};
-use resident::{AppendStage, Event, Resident};
+use resident::{Event, Resident};
 use ssb::{LiveResult, LiveSettings, LiveSpectra, LiveSsb, Preview, SsbDevice};
 
 use crate::open::open;
@@ -55,15 +53,12 @@ use crate::request::{Interrupted, RunRequest, StopFlag, check_threads};
 
 pub use again::Finished;
 pub use chosen::{Choices, Chosen};
-use ledger::Ledger;
 pub use of_log::run_key as run_of_log;
 pub use of_series::{SeriesOptics, of_series, square};
 pub(crate) use of_series::{folder_name, name_of_folder};
 use prepare::Prepared;
+use stages::start_stages;
 pub use subject::Subject;
-
-/// Batches on their way between two stages.
-const BATCHES_BETWEEN: usize = 4;
 
 /// What filling a resident came to.
 #[derive(Debug)]
@@ -342,111 +337,6 @@ where
         let source = file_source(set, stop);
         start_stages(scope, device, source, (set.frames_expected, None), resident, drain)?.finish().0
     })
-}
-
-/// The stages at work, from the files to the consumer of the resident's events.
-struct Stages<'scope, E> {
-    counters: Arc<IngestCounters>,
-    encode: Arc<EncodeCounters>,
-    ledger: Arc<Ledger>,
-    started: Instant,
-    to_encode: Vec<ScopedJoinHandle<'scope, anyhow::Result<()>>>,
-    append: ScopedJoinHandle<'scope, anyhow::Result<Instant>>,
-    consumer: ScopedJoinHandle<'scope, E>,
-}
-
-/// Starts every stage, in the order in which data passes them. So many frames are expected, and shown before their block is
-/// whole where that is wanted.
-fn start_stages<'scope, D, E: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    device: D,
-    source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send + 'scope,
-    (frames_expected, showing): (u64, Option<Showing>),
-    resident: &Arc<Resident>,
-    consumer: impl FnOnce(Receiver<Event>) -> E + Send + 'scope,
-) -> anyhow::Result<Stages<'scope, E>>
-where
-    D: ReduceFrames,
-{
-    let counters = Arc::new(IngestCounters::default());
-    let ledger = Arc::new(Ledger::default());
-    let (raw, raw_in) = bounded(BATCHES_BETWEEN);
-    let (ordered, ordered_in) = bounded(BATCHES_BETWEEN);
-    let (decoded, decoded_in) = bounded(BATCHES_BETWEEN);
-    let (entered, entered_in) = bounded(1);
-    let (blocks, blocks_in) = bounded(BATCHES_BETWEEN);
-    // Events hold only a pointer to the resident; a consumer that lags must not hold up the encoder.
-    let (events, events_in) = bounded(frames_expected.min(1 << 16) as usize + 8);
-
-    let sequence = SequenceStage::new(frames_expected, counters.clone());
-    let (spent, spent_in) = bounded(BATCHES_BETWEEN);
-    let decode = DecodeStage::<ReducedBatch<D>>::new(device.clone(), counters.clone()).reusing(spent_in);
-    let (book, source_counters) = (ledger.clone(), counters.clone());
-    let encode = EncodeStage::new(device).with_positions(frames_expected).returning(spent);
-    let encode = match showing {
-        Some(showing) => encode.showing(showing),
-        None => encode,
-    };
-    let encode_counters = encode.counters();
-    let append = AppendStage::new(resident.clone());
-
-    let named = |name: &str| Builder::new().name(name.to_owned());
-    let no_thread = "no thread for a stage; is ulimit -v or ulimit -u too low?";
-    let started = Instant::now();
-    let to_encode = [
-        named("ingest-source").spawn_scoped(scope, move || {
-            source(raw, source_counters);
-            Ok(())
-        }),
-        named("ingest-sequence").spawn_scoped(scope, move || {
-            sequence.run(raw_in, ordered);
-            Ok(())
-        }),
-        named("ingest-decode").spawn_scoped(scope, move || Ok(decode.run(ordered_in, decoded)?)),
-        named("ledger").spawn_scoped(scope, move || {
-            book.run(decoded_in, entered);
-            Ok(())
-        }),
-        named("encode").spawn_scoped(scope, move || Ok(encode.run(entered_in, blocks)?)),
-    ];
-    let to_encode = to_encode.into_iter().collect::<Result<_, _>>().context(no_thread)?;
-    let append = named("append").spawn_scoped(scope, move || {
-        append.run(blocks_in, events)?;
-        Ok(Instant::now())
-    });
-    let append = append.context(no_thread)?;
-    let consumer = named("ssb-live").spawn_scoped(scope, move || consumer(events_in)).context(no_thread)?;
-    Ok(Stages { counters, encode: encode_counters, ledger, started, to_encode, append, consumer })
-}
-
-impl<E> Stages<'_, E> {
-    /// Waits for every stage.
-    fn finish(self) -> (anyhow::Result<Filled>, E) {
-        let mut outcome = Ok(());
-        for stage in self.to_encode {
-            outcome = outcome.and(joined(stage));
-        }
-        let appended = joined(self.append);
-        let consumed = match self.consumer.join() {
-            Ok(consumed) => consumed,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        let filled = outcome.and(appended).map(|done| Filled {
-            counters: self.counters,
-            encode: self.encode,
-            gaps: self.ledger.gaps(),
-            elapsed: done.duration_since(self.started),
-        });
-        (filled, consumed)
-    }
-}
-
-/// The result of a stage; a stage that panicked is our fault and ends the program as a panic.
-fn joined<T>(stage: ScopedJoinHandle<'_, anyhow::Result<T>>) -> anyhow::Result<T> {
-    match stage.join() {
-        Ok(outcome) => outcome,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
 }
 
 /// Waits for the result while telling the progress.

@@ -15,8 +15,10 @@ use crate::optics::ResolvedOptics;
 use crate::output::{Image, PendingFile, write_image};
 use crate::rings::Ring;
 
-pub(crate) use clock::{command_line, utc};
-pub use folder::{Outcome, ResultFolder, folders_for, older_results, prepare_folder};
+pub(crate) use clock::{command_line, moment, utc};
+pub use folder::{
+    Outcome, ResultFolder, folders_for, older_results, prepare_folder, remove_abandoned, scan_shape_in,
+};
 pub(crate) use optics_json::told;
 
 /// The file a report is written to.

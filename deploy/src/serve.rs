@@ -51,6 +51,7 @@ use crate::optics::{
     Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, Source, resolve_known,
 };
 use crate::pipeline::start_threads;
+use crate::report::remove_abandoned;
 use crate::request::{Interrupted, StopFlag, WrongFlags};
 use crate::rings::Rings;
 
@@ -129,6 +130,7 @@ pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static)
     let listener = http::listen(request.listen)?;
     std::fs::create_dir_all(&request.out)
         .with_context(|| format!("{}: cannot be made", request.out.display()))?;
+    remove_abandoned(&request.out);
     let stop = request.stop.flag();
     let counters = Arc::new(ReceiveCounters::default());
     let settings = ReceiveSettings {
@@ -225,8 +227,7 @@ fn log_line(settings: &RecordSettings, found: &LogReport) -> String {
 /// # Errors
 /// A value that cannot be.
 fn check_optics(request: &OpticsRequest) -> Result<Option<String>, OpticsError> {
-    let scan_shape = request.sources().iter().find_map(|source| source.values.scan_shape);
-    let scan = scan_shape.unwrap_or(ScanShape { rows: 1, cols: 1 });
+    let scan = request.joined().scan_shape.unwrap_or(ScanShape { rows: 1, cols: 1 });
     let shape = Source {
         provenance: Provenance::Default,
         place: "the number of images".to_owned(),

@@ -40,6 +40,7 @@ pub use specimen::Defect;
 pub use thresholds::SimulatedChannel;
 pub use truth::{MadeWith, Truth};
 
+use crate::optics::disk_note;
 use crate::output::{npy_bytes, write_atomically};
 use crate::progress::{Progress, Voice};
 use crate::request::{StopFlag, WrongFlags};
@@ -109,6 +110,10 @@ fn simulate(args: &SimulateArgs, settings: &Settings, stop: &StopFlag) -> anyhow
             "note: a scan step of {step} nm is more than lambda / (4 semi-angle) = {complete:.4} nm: the finest detail \
              will fold back, as it does in a microscope"
         ));
+    }
+    let radius_px = args.semi_angle_mrad / args.detector_sampling_mrad;
+    if let Some(note) = disk_note(radius_px, args.detector_shape) {
+        progress.note(&format!("warning: {note}"));
     }
     if settings.num_slices == 1 && settings.stack.tilt_rad != [0.0; 2] {
         progress.note(

@@ -94,12 +94,11 @@ impl FileSet {
         let mut runs = Vec::new();
         let mut next = 0;
         for file in &self.files {
-            push_gap(
-                &mut runs,
-                &mut next,
-                file.first,
-                "the data files before and after do not join".to_owned(),
-            );
+            let why = match next {
+                0 => "no data file holds what comes before the first",
+                _ => "the data files before and after do not join",
+            };
+            push_gap(&mut runs, &mut next, file.first, why.to_owned());
             match &file.problem {
                 Some(problem) if file.frames.is_empty() => {
                     let why = format!("{}: {problem}", file.path.display());

@@ -5,6 +5,7 @@
 //! [`source::FileSource`] fetches compressed frames with read-ahead, [`sequence::SequenceStage`] turns losses and doubles into
 //! data, [`decode::DecodeStage`] decodes on the device.
 
+pub mod calendar;
 pub mod counters;
 pub mod decode;
 pub mod dectris;

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -18,7 +17,7 @@ use kernels::types::{Kilovolts, ScanShape};
 
 use super::{Ending, say, tell};
 use crate::pipeline::name_of_folder;
-use crate::report::utc;
+use crate::report::{moment, utc};
 use crate::request::WrongFlags;
 
 /// What `sideband export` takes.
@@ -100,7 +99,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
             tell(&format!("warning: {absent:?} was announced, and no frame of it came: it has no set"));
         }
     }
-    for (channel, name) in sets(args.threshold.as_ref(), &chosen.channels, &name) {
+    for (channel, name) in sets(args.threshold.as_ref(), &chosen.channels, &name)? {
         let settings = ExportSettings {
             channel,
             images_per_file: args.images_per_file,
@@ -128,9 +127,16 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
 }
 
 /// The channel and the name of each set that is asked for, of those that a series has; no channel stands for the first.
-fn sets(asked: Option<&Threshold>, channels: &[String], name: &str) -> Vec<(Option<String>, String)> {
+///
+/// # Errors
+/// A channel that the series does not have; those that it has are named.
+fn sets(
+    asked: Option<&Threshold>,
+    channels: &[String],
+    name: &str,
+) -> anyhow::Result<Vec<(Option<String>, String)>> {
     let has_names = channels.iter().any(|channel| !channel.is_empty());
-    match asked {
+    Ok(match asked {
         Some(Threshold::All) if channels.len() > 1 => {
             let set = |(place, channel): (usize, &String)| {
                 (Some(channel.clone()), format!("{name}_{}", name_of_folder(channel, place)))
@@ -141,10 +147,17 @@ fn sets(asked: Option<&Threshold>, channels: &[String], name: &str) -> Vec<(Opti
         Some(threshold @ (Threshold::Number(_) | Threshold::Name(_)))
             if has_names || threshold.to_string() != shown("") =>
         {
+            let there: Vec<&str> = channels.iter().map(|channel| shown(channel)).collect();
+            if !there.contains(&threshold.to_string().as_str()) {
+                let there = there.join(", ");
+                return Err(WrongFlags::because(anyhow!(
+                    "--threshold: got {threshold}, expected one of the series: {there}"
+                )));
+            }
             vec![(Some(threshold.to_string()), name.to_owned())]
         }
         _ => vec![(None, name.to_owned())],
-    }
+    })
 }
 
 /// The series that is asked for with a flag, or the only one.
@@ -201,10 +214,6 @@ fn listed(series: &[SeriesInLog]) -> String {
         );
     }
     text
-}
-
-fn moment(nanos: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
 }
 
 /// Says what is damaged or missing in the log.

@@ -115,7 +115,11 @@ fn simulation(source: &Path, flags: &[String]) -> anyhow::Result<Option<Simulate
     let command = SimulateArgs::augment_args(clap::Command::new("sideband replay simulate --"));
     let command = command.mut_arg("out", |out| out.required(false).default_value(NO_FOLDER));
     let words = std::iter::once("simulate").chain(flags.iter().map(String::as_str));
-    let matches = command.try_get_matches_from(words).map_err(WrongFlags::because)?;
+    let matches = command.try_get_matches_from(words).map_err(|error| match error.use_stderr() {
+        true => WrongFlags::because(error),
+        // what was asked for, such as --help
+        false => error.exit(),
+    })?;
     let mut args = SimulateArgs::from_arg_matches(&matches).map_err(WrongFlags::because)?;
     if args.out == Path::new(NO_FOLDER) {
         args.out = PathBuf::new();

@@ -43,6 +43,32 @@ pub struct OpticsValues {
 }
 
 impl OpticsValues {
+    /// The same, and where it says nothing what a weaker source says; of aberrations name by name.
+    #[must_use]
+    pub fn or(mut self, weaker: Self) -> Self {
+        for term in weaker.aberrations {
+            if !self.aberrations.iter().any(|stronger| stronger.name() == term.name()) {
+                self.aberrations.push(term);
+            }
+        }
+        Self {
+            voltage: self.voltage.or(weaker.voltage),
+            semi_angle: self.semi_angle.or(weaker.semi_angle),
+            scan_step: self.scan_step.or(weaker.scan_step),
+            rotation: self.rotation.or(weaker.rotation),
+            transpose: self.transpose.or(weaker.transpose),
+            scan_shape: self.scan_shape.or(weaker.scan_shape),
+            scan_path: self.scan_path.or(weaker.scan_path),
+            frames_per_position: self.frames_per_position.or(weaker.frames_per_position),
+            flyback_frames: self.flyback_frames.or(weaker.flyback_frames),
+            skip_frames: self.skip_frames.or(weaker.skip_frames),
+            bf_centre: self.bf_centre.or(weaker.bf_centre),
+            bf_radius: self.bf_radius.or(weaker.bf_radius),
+            detector_sampling: self.detector_sampling.or(weaker.detector_sampling),
+            aberrations: self.aberrations,
+        }
+    }
+
     /// Takes back what was said of one parameter.
     pub(super) fn forget(&mut self, parameter: Parameter) {
         match parameter {
@@ -78,15 +104,12 @@ pub struct OpticsRequest {
 impl OpticsRequest {
     /// The order of the frames, as far as the user says it.
     pub fn frame_order(&self) -> FrameOrder {
-        let sources = self.sources();
-        let usual = FrameOrder::default();
-        let number =
-            |said: fn(&OpticsValues) -> Option<u64>| sources.iter().find_map(|source| said(&source.values));
+        let (said, usual) = (self.joined(), FrameOrder::default());
         FrameOrder {
-            path: sources.iter().find_map(|source| source.values.scan_path).unwrap_or(usual.path),
-            frames_per_position: number(|said| said.frames_per_position).unwrap_or(usual.frames_per_position),
-            flyback_frames: number(|said| said.flyback_frames).unwrap_or(usual.flyback_frames),
-            skip_frames: number(|said| said.skip_frames).unwrap_or(usual.skip_frames),
+            path: said.scan_path.unwrap_or(usual.path),
+            frames_per_position: said.frames_per_position.unwrap_or(usual.frames_per_position),
+            flyback_frames: said.flyback_frames.unwrap_or(usual.flyback_frames),
+            skip_frames: said.skip_frames.unwrap_or(usual.skip_frames),
         }
     }
 
@@ -108,32 +131,15 @@ impl OpticsRequest {
 }
 
 impl OpticsRequest {
-    /// What the strongest source says of each parameter, with the keys of an optics file.
+    /// What the strongest source says of each parameter: as [`resolve`](super::resolve()) joins them, without a word where they
+    /// differ.
+    pub fn joined(&self) -> OpticsValues {
+        self.sources().into_iter().fold(OpticsValues::default(), |joined, source| joined.or(source.values))
+    }
+
+    /// The same with the keys of an optics file.
     pub fn table(&self) -> OpticsTable {
-        let sources = self.sources();
-        let mut joined = OpticsValues::default();
-        for source in sources {
-            let said = source.values;
-            joined.voltage = joined.voltage.or(said.voltage);
-            joined.semi_angle = joined.semi_angle.or(said.semi_angle);
-            joined.scan_step = joined.scan_step.or(said.scan_step);
-            joined.rotation = joined.rotation.or(said.rotation);
-            joined.transpose = joined.transpose.or(said.transpose);
-            joined.scan_shape = joined.scan_shape.or(said.scan_shape);
-            joined.scan_path = joined.scan_path.or(said.scan_path);
-            joined.frames_per_position = joined.frames_per_position.or(said.frames_per_position);
-            joined.flyback_frames = joined.flyback_frames.or(said.flyback_frames);
-            joined.skip_frames = joined.skip_frames.or(said.skip_frames);
-            joined.bf_centre = joined.bf_centre.or(said.bf_centre);
-            joined.bf_radius = joined.bf_radius.or(said.bf_radius);
-            joined.detector_sampling = joined.detector_sampling.or(said.detector_sampling);
-            for term in said.aberrations {
-                if !joined.aberrations.iter().any(|stronger| stronger.name() == term.name()) {
-                    joined.aberrations.push(term);
-                }
-            }
-        }
-        OpticsTable::of(&joined)
+        OpticsTable::of(&self.joined())
     }
 }
 

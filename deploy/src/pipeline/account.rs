@@ -12,7 +12,7 @@ use super::again::Finished;
 use super::chosen::Choices;
 use super::of_series::SHAPE_UNKNOWN;
 use super::prepare::Prepared;
-use super::{Filled, Streamed, images};
+use super::{Filled, Streamed, final_images};
 use crate::doctor::peak_memory_bytes;
 use crate::optics::{MeasuredBrightField, ResolvedOptics, surplus};
 use crate::output::Image;
@@ -54,7 +54,7 @@ pub(super) fn of_choices(
     if let Some(unknown) = optics.unknown_text() {
         warnings.push(format!("no phase image: {unknown}"));
     }
-    let found = images::compute(snapshot, live.as_ref(), &optics, choices.rings, pixel_mask)?;
+    let found = final_images::compute(snapshot, live.as_ref(), &optics, choices.rings, pixel_mask)?;
     warnings.extend(found.bright_field.as_ref().and_then(many_dead));
     let empty = found.masks.iter().filter(|(_, mask)| mask.pixels == 0);
     warnings.extend(empty.map(|(name, mask)| format!("{name} is all 0: no pixel is in it ({})", mask.rule)));
@@ -62,7 +62,7 @@ pub(super) fn of_choices(
     let is_whole =
         snapshot.over_scan().coverage().missing().is_empty() && made.is_some_and(Reconstruction::has_phase);
     let status = if is_whole { Status::Complete } else { Status::Partial };
-    let images::Found { images, masks, bright_field } = found;
+    let final_images::Found { images, masks, bright_field } = found;
     Ok(Account { images, masks, bright_field, warnings, live, optics, status })
 }
 

@@ -9,7 +9,7 @@ use kernels::types::{DetectorShape, ScanShape};
 use resident::ResidentError;
 
 use crate::doctor::MemoryReport;
-use crate::optics::ResolvedOptics;
+use crate::optics::{ResolvedOptics, disk_note, known_radius_px};
 use crate::request::WrongFlags;
 
 /// Memory taken to be free where the system does not say.
@@ -113,14 +113,23 @@ fn spectra_bytes(scan: ScanShape, pixels: u64) -> u64 {
     row.saturating_mul(size_of::<PixelBlock>() as u64).saturating_mul(scan.rows as u64)
 }
 
+/// A sentence about a bright-field disk that is larger than the detector, where that is known beforehand; with what the spectra
+/// of its pixels take.
+pub(super) fn disk_too_large(optics: &ResolvedOptics, detector: DetectorShape) -> Option<String> {
+    let radius = known_radius_px(optics)?;
+    let pixels = (PI * radius * radius).min(detector.pixels() as f64) as u64;
+    let bytes = spectra_bytes(optics.scan_shape.value, pixels);
+    Some(format!(
+        "warning: {} Their spectra take up to {} GB.",
+        disk_note(radius, detector)?,
+        gigabytes(bytes as f64)
+    ))
+}
+
 /// Pixels of a bright field whose radius is known beforehand that lie on the detector wherever on it the centre is: a
 /// quarter of the disk, no wider than the detector.
 pub(super) fn fewest_pixels(optics: &ResolvedOptics, detector: DetectorShape) -> u64 {
-    let by_sampling = || {
-        let [row, col] = optics.detector_sampling.as_ref()?.value;
-        Some(optics.semi_angle.as_ref()?.value.0 / row.0.max(col.0))
-    };
-    let radius = optics.bf_radius.as_ref().map(|radius| radius.value.0).or_else(by_sampling);
+    let radius = known_radius_px(optics);
     let within = radius.unwrap_or(0.0).min(detector.rows.min(detector.cols) as f64 / 2.0);
     (PI / 4.0 * within * within) as u64
 }

@@ -8,7 +8,7 @@ use resident::{Budget, Resident};
 use ssb::{LiveSettings, Moments, Options, Rows};
 
 use super::chosen::{Choices, Chosen};
-use super::memory::{Needs, fewest_pixels};
+use super::memory::{Needs, disk_too_large, fewest_pixels};
 use super::{Subject, Unwritable};
 use crate::doctor::MemoryReport;
 use crate::optics::ResolvedOptics;
@@ -74,6 +74,7 @@ impl Prepared {
         };
         let mut notes = optics.notes.clone();
         notes.extend(older_results(&request.out));
+        notes.extend(disk_too_large(&optics, subject.detector));
         let elapsed = opening.elapsed();
         let spectra_bytes = shares.spectra_bytes;
         let moments = if request.loss { Moments::Compute } else { Moments::Skip };

@@ -12,6 +12,7 @@ use kernels::types::{DetectorShape, ScanShape};
 
 use super::{RESULT_FILE, SOFTWARE_NAME};
 use crate::doctor::free_bytes;
+use crate::optics::Provenance;
 use crate::output::{EXTENSIONS, PendingFile, Quantity};
 
 use lock::FolderLock;
@@ -154,6 +155,38 @@ fn is_alive(process: u32) -> bool {
     is_there || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
+/// Takes away the folders of series below `out` in which nothing is but a lock that nobody holds: what is left where a daemon
+/// was killed before it wrote anything. One of several channels has folders within.
+pub fn remove_abandoned(out: &Path) {
+    let folders = |of: &Path| {
+        let entries = std::fs::read_dir(of).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let is_series =
+        |folder: &PathBuf| folder.file_name().is_some_and(|name| name.to_string_lossy().contains("-series-"));
+    for series in folders(out).into_iter().filter(is_series) {
+        let were_within = folders(&series).iter().filter(|channel| remove_if_abandoned(channel)).count() > 0;
+        if !remove_if_abandoned(&series) && were_within {
+            // one that is not empty stays
+            let _ = std::fs::remove_dir(&series);
+        }
+    }
+}
+
+/// Takes a folder away that holds a free lock and nothing else; whether it did.
+fn remove_if_abandoned(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten();
+    let first = entries.next().and_then(Result::ok);
+    let is_lock_alone = first.is_some_and(|entry| entry.file_name() == lock::LOCK_FILE);
+    if !is_lock_alone || entries.next().is_some() {
+        return false;
+    }
+    // the file goes with the lock; where the file system knows no locks nobody can tell who holds it
+    let is_free = matches!(FolderLock::take(folder), Ok(Some(_)));
+    is_free && std::fs::remove_dir(folder).is_ok()
+}
+
 /// Everything a run may write: its account first, then every image.
 fn result_paths(out: &Path) -> impl Iterator<Item = PathBuf> {
     let images = Quantity::ALL.iter().flat_map(move |quantity| {
@@ -230,6 +263,14 @@ fn numbered(first: &Path) -> PathBuf {
     folders.find(|folder| !holds_complete(folder)).unwrap_or_else(|| first.to_owned())
 }
 
+/// The shape of the scan that the results in a folder were made with, where it was known.
+pub fn scan_shape_in(folder: &Path) -> Option<ScanShape> {
+    let account = account_of(folder)?;
+    let is_known = account["optics_provenance"]["scan_shape"] != Provenance::StandIn.to_string();
+    let side = |place: usize| usize::try_from(account["optics"]["scan_shape"][place].as_u64()?).ok();
+    Some(ScanShape { rows: side(0)?, cols: side(1)? }).filter(|_| is_known)
+}
+
 /// Whether the account in a folder says that its results are complete.
 fn holds_complete(out: &Path) -> bool {
     account_of(out).is_some_and(|account| account["status"] == "complete")
@@ -245,6 +286,39 @@ fn account_of(out: &Path) -> Option<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A daemon that was killed while a series came left its folder behind, with nothing but a lock in it.
+    #[test]
+    fn folders_that_hold_nothing_but_a_free_lock_go_and_all_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, file: &str| {
+            let folder = dir.path().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            if !file.is_empty() {
+                std::fs::write(folder.join(file), "").unwrap();
+            }
+            folder
+        };
+        let gone = [
+            make("1-series-000001", lock::LOCK_FILE),
+            make("2-series-000001/threshold_1", lock::LOCK_FILE),
+            make("2-series-000001/threshold_2", lock::LOCK_FILE),
+        ];
+        let stays = [
+            make("3-series-000001", "bf.npy"),
+            make("4-series-000001/threshold_1", "bf.npy"),
+            make("5-series-000001", ""),
+            make("exports", lock::LOCK_FILE),
+            make("6-series-000001", ""),
+            make("7-series-000001", lock::LOCK_FILE),
+        ];
+        std::fs::write(stays[0].join(lock::LOCK_FILE), "").unwrap();
+        let _held = FolderLock::take(&stays[4]).unwrap().unwrap();
+        std::fs::write(stays[5].join("notes"), "").unwrap();
+        remove_abandoned(dir.path());
+        assert!(gone.iter().all(|folder| !folder.exists()) && !dir.path().join("2-series-000001").exists());
+        assert!(stays.iter().all(|folder| folder.exists()));
+    }
 
     #[test]
     fn a_sticky_folder_lets_only_owners_and_root_replace() {

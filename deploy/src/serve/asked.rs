@@ -84,7 +84,16 @@ impl Asked {
                 }
             }
         }
-        check_values(&asked.optics()?).map_err(|error| anyhow!(in_keys(&error)))?;
+        let as_asked = |why: String| match resource {
+            Resource::Masks => anyhow!(in_keys_of_masks(&why)),
+            _ => anyhow!(why),
+        };
+        for (key, value) in &asked.optics {
+            let one = Map::from_iter([(key.clone(), value.clone())]);
+            let known: Result<OpticsTable, _> = serde_json::from_value(Value::Object(one));
+            known.map_err(|why| as_asked(format!("{key}: {why}")))?;
+        }
+        check_values(&asked.optics()?).map_err(|error| as_asked(in_keys(&error)))?;
         asked.rings(Rings::default())?;
         Ok(asked)
     }
@@ -125,6 +134,12 @@ impl Asked {
     pub(super) fn optics_json(&self) -> Value {
         Value::Object(self.optics.clone())
     }
+}
+
+/// What is wrong with the disk, by its keys among the masks instead of those of the optics.
+fn in_keys_of_masks(why: &str) -> String {
+    let of_disk = DISK.iter().find_map(|(key, in_optics)| Some((key, why.strip_prefix(in_optics)?)));
+    of_disk.map_or_else(|| why.to_owned(), |(key, rest)| format!("{key}{rest}"))
 }
 
 /// Sets what is named, takes back what is null; objects within key by key.
@@ -192,12 +207,14 @@ mod tests {
             (Resource::Optics, json!({ "aberrations": { "C99": 1 } }), "C99"),
             (Resource::Masks, json!({ "bf": [1, 0.5] }), "bf: got [1,0.5], expected [inner, outer]"),
             (Resource::Masks, json!({ "haadf": [1, 2] }), "haadf"),
-            (Resource::Masks, json!({ "radius_px": -1 }), "bf_radius_px: got -1 px"),
+            (Resource::Masks, json!({ "radius_px": -1 }), "radius_px: got -1 px"),
+            (Resource::Masks, json!({ "radius_px": "wide" }), "radius_px: invalid type"),
+            (Resource::Masks, json!({ "centre_px": [1] }), "centre_px: invalid length"),
             (Resource::Reconstruction, json!({ "mean_phase": 1 }), "expected true or false"),
             (Resource::Reconstruction, json!({ "loss": true }), "loss"),
         ] {
             let why = format!("{:#}", Asked::default().with(resource, &body).unwrap_err());
-            assert!(why.contains(said), "{body}: {why}");
+            assert!(why.contains(said) && !why.starts_with("bf_"), "{body}: {why}");
         }
     }
 }

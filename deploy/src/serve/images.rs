@@ -1,4 +1,5 @@
-//! Images of a series for those who look, computed from what has been kept so far.
+//! Images of a series for those who look, one at a time, computed from what has been kept so far. Those that are written at the
+//! end are made in `pipeline/final_images.rs`.
 
 use anyhow::{anyhow, ensure};
 use kernels::types::Pixels;

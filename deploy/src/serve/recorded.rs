@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::jobs::{JobState, Progress};
 use crate::output::Quantity;
 use crate::pipeline::name_of_folder;
-use crate::report::{RESULT_FILE, utc};
+use crate::report::{RESULT_FILE, moment, utc};
 
 /// Series that are listed: the last of the log.
 const MOST_LISTED: usize = 200;
@@ -190,11 +190,6 @@ impl Entry {
             "export": self.export.as_ref().map(Progress::json),
         })
     }
-}
-
-/// A moment of the log.
-pub(super) fn moment(nanos: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos)
 }
 
 /// Folders of series by their names, which begin with the time: `2026-01-31T235959Z-series-000012`.

@@ -1,5 +1,7 @@
 //! The daemon through the built program: a detector sends, pages are asked for meanwhile, folders are looked at.
 
+#[path = "serve/api.rs"]
+mod api;
 #[path = "serve/choices.rs"]
 mod choices;
 #[path = "serve/events.rs"]
@@ -77,6 +79,20 @@ impl Detector {
         for (number, bytes) in numbered.filter(|(number, _)| frames.contains(number) && keep(*number)) {
             assert_eq!(self.socket.send(&self.facts.image(version, number, bytes)), Sent::Yes);
         }
+    }
+
+    /// Sends every frame from a number on, and the end.
+    fn rest(&mut self, version: Version, from: u64) {
+        self.send(version, from..4096, |_| true);
+        self.socket.send(&self.facts.end(version));
+    }
+
+    /// The same to a daemon that then says that the series is complete.
+    fn complete(&mut self, version: Version, from: u64, daemon: &mut Daemon) {
+        self.rest(version, from);
+        assert!(daemon.next_line().contains(": receiving 4096 frames"));
+        let line = daemon.next_line();
+        assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
     }
 }
 
@@ -248,8 +264,7 @@ fn what_comes_over_the_wire_gives_the_same_files_as_a_run_and_is_seen_while_it_c
         let narrow = daemon.get("/api/v1/series/current/images/bf?inner=0&outer=0.3");
         let (_, narrow) = unpacked(&narrow);
         assert!(narrow[..2500].iter().zip(&bf).all(|(narrow, bf)| narrow < bf));
-        detector.send(version, 2500..4096, |_| true);
-        detector.socket.send(&detector.facts.end(version));
+        detector.rest(version, 2500);
         assert!(daemon.next_line().starts_with("series 41: receiving 4096 frames, 64x64"));
         let line = daemon.next_line();
         assert!(
@@ -467,14 +482,15 @@ fn a_log_that_is_full_is_said_at_the_end_and_the_results_are_whole() {
     let mut daemon = Daemon::start(&detector, &out, &more);
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V2));
-    detector.send(Version::V2, 0..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
-    daemon.next_line();
-    let line = daemon.next_line();
-    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    detector.complete(Version::V2, 0, &mut daemon);
     let line = daemon.next_line();
     assert!(line.starts_with("log: ") && line.contains(" messages NOT SAVED ("), "{line}");
     assert_eq!(daemon.end().code(), Some(1));
+    // the log tells the same number
+    let lost = line.split(' ').nth(1).unwrap();
+    let listed = super::program::sideband(&["export", log.to_str().unwrap(), "--list"]);
+    let said = super::program::stderr(&listed);
+    assert!(said.contains(&format!("warning: {lost} messages were not saved when they came")), "{said}");
     let bytes: u64 = folders(&log).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum();
     assert!((500_000..=1_000_000).contains(&bytes), "{bytes}");
 }

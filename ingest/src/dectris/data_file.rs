@@ -126,8 +126,12 @@ impl DataFile {
         let unwritten = self.frames.iter().filter(|frame| frame.bytes == 0).count();
         let beyond = self.frames.len() as u64 - unwritten as u64 - self.frames_present();
         if unwritten > 0 {
-            let which = if problems.is_empty() { "were never written" } else { "cannot be found in it" };
-            problems.push(format!("{unwritten} of {} frames {which}", self.num_frames));
+            let all = self.num_frames;
+            problems.push(match (problems.is_empty(), unwritten as u64 == all) {
+                (true, true) => format!("none of its {all} frames was ever written"),
+                (true, false) => format!("{unwritten} of {all} frames were never written"),
+                (false, _) => format!("{unwritten} of {all} frames cannot be found in it"),
+            });
         }
         if beyond > 0 {
             problems.push(format!("cut short: {beyond} of {} frames lie beyond its end", self.num_frames));

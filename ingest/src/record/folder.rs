@@ -115,16 +115,23 @@ impl RecordLog {
         &self.recovered
     }
 
-    /// Bytes that a record may take now, after the oldest segments were removed where that is agreed.
+    /// Bytes that a record may take now, with those that are kept free behind it, after the oldest segments were removed where
+    /// that is agreed.
     ///
     /// # Errors
     /// [`RecordError::Quota`] where there is no room for `next_bytes`; `Io` where the folder cannot be read.
-    pub(super) fn room(&mut self, current: Option<u64>, next_bytes: u64) -> Result<(u64, u64), RecordError> {
+    pub(super) fn room(
+        &mut self,
+        current: Option<u64>,
+        next_bytes: u64,
+        kept_free: u64,
+    ) -> Result<(u64, u64), RecordError> {
         let Some(most_bytes) = self.settings.most_bytes else { return Ok((u64::MAX, 0)) };
         let current_bytes = current.unwrap_or(0);
+        let needed = next_bytes.saturating_add(kept_free);
         let mut removed = 0;
         let room = |finished: u64| most_bytes.saturating_sub(finished.saturating_add(current_bytes));
-        if room(self.finished_bytes) >= next_bytes {
+        if room(self.finished_bytes) >= needed {
             return Ok((room(self.finished_bytes), 0));
         }
         // somebody may have made room, and the oldest are to be found
@@ -135,7 +142,7 @@ impl RecordLog {
         self.finished_bytes = finished.iter().map(|file| file.bytes).sum();
         if self.settings.retention == Retention::RemoveOldest {
             for oldest in finished {
-                if room(self.finished_bytes) >= next_bytes {
+                if room(self.finished_bytes) >= needed {
                     break;
                 }
                 tracing::warn!(
@@ -148,7 +155,7 @@ impl RecordLog {
             }
         }
         match room(self.finished_bytes) {
-            room if room >= next_bytes => Ok((room, removed)),
+            room if room >= needed => Ok((room, removed)),
             _ => Err(RecordError::Quota {
                 folder: self.settings.folder.clone(),
                 got_bytes: self.finished_bytes.saturating_add(current_bytes),

@@ -4,6 +4,10 @@
 pub(super) const SEGMENT_HEADER_BYTES: usize = 64;
 /// Bytes of a record's head.
 pub(super) const RECORD_HEAD_BYTES: usize = 64;
+/// Bytes of the payload of a hole: one part, and its length.
+const HOLE_PAYLOAD_BYTES: usize = 32;
+/// Bytes of the mark of messages that were not saved.
+pub(super) const HOLE_RECORD_BYTES: usize = RECORD_HEAD_BYTES + HOLE_PAYLOAD_BYTES;
 /// Most bytes of a record behind its head: no message is as long.
 pub const MOST_RECORD_BYTES: u64 = 1 << 30;
 /// Where there is no such number.
@@ -193,8 +197,8 @@ impl Hole {
     }
 
     /// The payload of its record: one part of 24 bytes.
-    pub(super) fn to_payload(self) -> [u8; 32] {
-        let mut payload = [0; 32];
+    pub(super) fn to_payload(self) -> [u8; HOLE_PAYLOAD_BYTES] {
+        let mut payload = [0; HOLE_PAYLOAD_BYTES];
         payload[..8].copy_from_slice(&24_u64.to_le_bytes());
         payload[8..16].copy_from_slice(&self.count.to_le_bytes());
         payload[16..24].copy_from_slice(&self.bytes.to_le_bytes());
@@ -203,7 +207,7 @@ impl Hole {
     }
 
     pub(super) fn parse(head: &Head, payload: &[u8]) -> Option<Self> {
-        (payload.len() == 32 && u64_at(payload, 0) == 24).then(|| Self {
+        (payload.len() == HOLE_PAYLOAD_BYTES && u64_at(payload, 0) == 24).then(|| Self {
             first: head.number,
             count: u64_at(payload, 8),
             bytes: u64_at(payload, 16),

@@ -11,7 +11,7 @@ use super::batch::{Batch, hole_record};
 use super::counters::RecordCounters;
 use super::error::RecordError;
 use super::folder::RecordLog;
-use super::format::{Hole, NONE, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::format::{HOLE_RECORD_BYTES, Hole, NONE, SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
 
 /// From a failed attempt to the next, at first and at most.
@@ -120,7 +120,10 @@ impl Writer {
                 }
             }
         }
-        self.counters.recovered();
+        // the mark of what is lost at the end is no message
+        if batch.len() > 0 {
+            self.counters.recovered();
+        }
     }
 
     /// Writes the hole, or as many records as one segment has room for.
@@ -137,7 +140,15 @@ impl Writer {
         let current = self.segment.as_ref().map(|own| own.end);
         // a segment that is still to be begun takes its header as well
         let header_bytes = if current.is_none() { SEGMENT_HEADER_BYTES as u64 } else { 0 };
-        let (room, removed) = self.log.room(current, next_bytes + header_bytes)?;
+        // within a quota there is always room for the mark of what is lost, which says how much at the end: one in between is
+        // written only where a message follows
+        let mark = (HOLE_RECORD_BYTES + SEGMENT_HEADER_BYTES) as u64;
+        let kept_free = match (batch.hole, *saved < batch.len()) {
+            (Some(_), false) => 0,
+            (Some(_), true) => mark + batch.record_bytes(*saved),
+            (None, _) => mark,
+        };
+        let (room, removed) = self.log.room(current, next_bytes + header_bytes, kept_free)?;
         self.counters.removed_segments.add(removed);
         let segment = match &mut self.segment {
             Some(segment) => segment,
@@ -168,7 +179,7 @@ impl Writer {
             self.unsynced_since.get_or_insert_with(Instant::now);
             return Ok(());
         }
-        let room = (room - header_bytes).min(limit.saturating_sub(segment.end));
+        let room = (room - header_bytes - kept_free).min(limit.saturating_sub(segment.end));
         // a record longer than a segment has one to itself
         let count = batch.fitting(*saved, room).max(1);
         let written = segment.write(batch.seal(*saved, count, segment.number));

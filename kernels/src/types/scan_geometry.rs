@@ -79,6 +79,11 @@ impl std::fmt::Display for FrameOrder {
     }
 }
 
+/// An order of frames that is not as usual, behind a shape.
+fn with(order: &FrameOrder) -> String {
+    if *order == FrameOrder::default() { String::new() } else { format!(" with {order}") }
+}
+
 /// A geometry that no series can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
@@ -92,7 +97,7 @@ pub enum GeometryError {
     #[error("got 0 frames a position, expected at least 1")]
     NoFrames,
     /// More frames than can be numbered.
-    #[error("got a scan of {scan} with {order}: it needs more frames than can be counted")]
+    #[error("got a scan of {scan}{}: it needs more frames than can be counted", with(.order))]
     TooMany {
         /// The shape.
         scan: ScanShape,

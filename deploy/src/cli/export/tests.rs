@@ -140,16 +140,25 @@ fn missing_frames_are_told_as_ranges() {
 #[test]
 fn a_set_is_written_for_each_threshold_that_is_asked_for() {
     let both = ["threshold_1".to_owned(), "../odd".to_owned()];
+    let three = ["threshold_1", "threshold_2", "difference"].map(str::to_owned);
     let of = |asked: &str, channels: &[String]| -> Vec<(Option<String>, String)> {
-        sets(Some(&asked.parse().unwrap()), channels, "s")
+        sets(Some(&asked.parse().unwrap()), channels, "s").unwrap()
     };
     let set = |channel: Option<&str>, name: &str| (channel.map(str::to_owned), name.to_owned());
-    assert_eq!(sets(None, &both, "s"), [set(None, "s")]);
+    assert_eq!(sets(None, &both, "s").unwrap(), [set(None, "s")]);
     assert_eq!(of("first", &both), [set(None, "s")]);
-    assert_eq!(of("2", &both), [set(Some("threshold_2"), "s")]);
+    assert_eq!(of("2", &three), [set(Some("threshold_2"), "s")]);
+    assert_eq!(of("difference", &three), [set(Some("difference"), "s")]);
     let all = [set(Some("threshold_1"), "s_threshold_1"), set(Some("../odd"), "s_channel_1")];
     assert_eq!(of("all", &both), all);
     let of_v1 = [String::new()];
     assert_eq!([of("all", &of_v1), of("1", &of_v1)], [[set(None, "s")], [set(None, "s")]]);
-    assert_eq!(of("difference", &of_v1), [set(Some("difference"), "s")]);
+    for (asked, channels, there) in [
+        ("4", &three[..], "threshold_4, expected one of the series: threshold_1, threshold_2, difference"),
+        ("sum", &three, "sum, expected one of the series: threshold_1, threshold_2, difference"),
+        ("difference", &of_v1, "difference, expected one of the series: threshold_1"),
+    ] {
+        let why = sets(Some(&asked.parse().unwrap()), channels, "s").unwrap_err();
+        assert!(why.is::<WrongFlags>() && why.to_string().ends_with(there), "{why}");
+    }
 }

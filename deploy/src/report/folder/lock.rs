@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 /// The file that is locked, for as long as a run writes into the folder.
-const LOCK_FILE: &str = ".sideband.lock";
+pub(super) const LOCK_FILE: &str = ".sideband.lock";
 
 /// The lock of a folder. Dropped, its file goes; of a process that is killed the system takes the lock away, and the file
 /// is used by the next.

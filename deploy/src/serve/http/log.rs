@@ -5,10 +5,12 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use ingest::stream::threshold::Threshold;
+use kernels::types::{ScanGeometry, ScanShape};
 use serde_json::Value;
 
 use super::{Refused, Shared, conflict, refused};
 use crate::optics::OpticsRequest;
+use crate::report::{moment, scan_shape_in, utc};
 use crate::request::RunRequest;
 use crate::serve::asked::Resource;
 use crate::serve::daemon::ask_for_export;
@@ -48,7 +50,7 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
         return taken(progress);
     }
     let said = shared.asked_optics(&Value::Object(serde_json::Map::new()))?;
-    let voltage = said.sources().iter().find_map(|source| source.values.voltage);
+    let voltage = said.joined().voltage;
     let progress = hub.jobs.export(Export {
         key: entry.series.log_key(),
         channel: match &entry.channel {
@@ -61,7 +63,7 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
                 .filter(|_| entry.series.channels.iter().any(|name| !name.is_empty())),
         },
         out: folder_of(&entry, &hub.exports),
-        scan: None,
+        scan: scan_of(&entry, &said),
         voltage,
         durable: 0,
     });
@@ -124,11 +126,22 @@ async fn finish(
     taken(&progress)
 }
 
+/// The shape of the scan of a series of the log: that of its results, else the one that is said, where it makes the images
+/// that were announced.
+fn scan_of(entry: &Entry, said: &OpticsRequest) -> Option<ScanShape> {
+    let made = entry.folder.as_deref().and_then(scan_shape_in);
+    made.or_else(|| {
+        let shape = said.joined().scan_shape?;
+        let images = entry.series.num_images.unwrap_or_else(|| entry.series.frames.end());
+        let geometry = ScanGeometry::new(shape, said.frame_order()).ok()?;
+        [geometry.num_frames(), geometry.num_frames_with_last_flyback()].contains(&images).then_some(shape)
+    })
+}
+
 /// A folder for the set of a series of the log, named as that of its results would be.
 fn folder_of(entry: &Entry, exports: &std::path::Path) -> std::path::PathBuf {
-    let begun = crate::serve::recorded::moment(entry.series.first_arrival_nanos);
-    let time = crate::report::utc(begun).replace(':', "");
-    let folder = exports.join(format!("{time}-series-{:06}", entry.series.key.id));
+    let begun = moment(entry.series.first_arrival_nanos);
+    let folder = exports.join(format!("{}-series-{:06}", utc(begun).replace(':', ""), entry.series.key.id));
     match &entry.channel {
         Some(channel) => folder.join(&channel.folder),
         None => folder,

@@ -97,11 +97,7 @@ fn optics_that_come_during_the_scan_give_the_phase_of_those_that_were_there_befo
     assert_eq!(answer["missing"], json!([]));
     let status = daemon.wait_for("the first phase", |status| status["series"]["phase"]["badge"] == "preview");
     assert_eq!(status["series"]["calibration"]["text"], Value::Null);
-    detector.send(Version::V2, 2500..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
-    daemon.next_line();
-    let line = daemon.next_line();
-    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    detector.complete(Version::V2, 2500, &mut daemon);
     assert!(daemon.end().success());
     let folder = folders(dir.path()).remove(0);
     same_files(&folder, &expected);
@@ -121,8 +117,7 @@ fn optics_and_rings_that_come_after_the_scan_make_its_results_again() {
     daemon.next_line();
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V1));
-    detector.send(Version::V1, 0..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V1));
+    detector.rest(Version::V1, 0);
     daemon.next_line();
     let line = daemon.next_line();
     let unknown = "no phase image (calibration unknown: semi_angle_mrad, scan_step_nm)";
@@ -168,8 +163,7 @@ fn a_scan_of_unknown_shape_is_one_row_and_a_square_is_a_hint_only() {
     let mut daemon = Daemon::start_with(&detector, dir.path(), &optics, &[]);
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V2));
-    detector.send(Version::V2, 0..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
+    detector.rest(Version::V2, 0);
     assert!(daemon.next_line().starts_with("series 41: receiving 4096 frames, 1x4096"));
     let line = daemon.next_line();
     assert!(line.contains("no phase image (calibration unknown: scan_shape)"), "{line}");
@@ -232,11 +226,7 @@ fn a_shape_that_comes_during_the_scan_shows_in_the_next_image() {
     daemon.put("/api/v1/series/current/geometry", &json!({ "scan_shape": [64, 64] }));
     assert_eq!(daemon.raw("bf").0["shape"], json!([64, 64]));
     assert_eq!(daemon.json("/api/v1/status")["series"]["phase"], Value::Null);
-    detector.send(Version::V2, 2500..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
-    daemon.next_line();
-    let line = daemon.next_line();
-    assert!(line.contains("complete: 4096 of 4096 frames"), "{line}");
+    detector.complete(Version::V2, 2500, &mut daemon);
     assert!(daemon.end().success());
     let folder = folders(dir.path()).remove(0);
     assert_eq!(result(&folder)["optics"]["scan_shape"], json!([64, 64]));

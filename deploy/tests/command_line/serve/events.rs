@@ -130,8 +130,7 @@ fn images_are_sent_whenever_they_are_newer_and_who_does_not_read_holds_up_nothin
     );
     assert_eq!(code, 200);
     reads.until(&mut newest, |newest| less(&newest["b"].1, &bf));
-    detector.send(Version::V2, 2500..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
+    detector.rest(Version::V2, 2500);
     daemon.next_line();
     let line = daemon.next_line();
     assert!(line.contains("complete: 4096 of 4096 frames, 0 missing"), "{line}");

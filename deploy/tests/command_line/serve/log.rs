@@ -36,10 +36,7 @@ fn a_series_is_exported_when_it_is_over_and_one_that_was_cut_off_can_be_finished
     let mut daemon = Daemon::start(&detector, &out, &more);
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V2));
-    detector.send(Version::V2, 0..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
-    daemon.next_line();
-    assert!(daemon.next_line().contains("complete: 4096 of 4096 frames"));
+    detector.complete(Version::V2, 0, &mut daemon);
     let status = daemon.wait_for("the export", |status| status["series"]["export"]["state"] == "done");
     let master = PathBuf::from(status["series"]["export"]["path"].as_str().unwrap());
     let set = FileSet::open(&master).unwrap();
@@ -85,7 +82,12 @@ fn a_series_is_exported_when_it_is_over_and_one_that_was_cut_off_can_be_finished
         daemon.get("/api/v1/series/r2/images/phase?format=npy")
             == std::fs::read(folder.join("phase.npy")).unwrap()
     );
-    assert!(Path::new(entry["export"]["path"].as_str().unwrap()).is_file());
+    // the shape of the scan is in it
+    let shape = |entry: &Value| {
+        FileSet::open(Path::new(entry["export"]["path"].as_str().unwrap())).unwrap().side_cars[0].scan_shape
+    };
+    let expected = Some(kernels::types::ScanShape { rows: 64, cols: 64 });
+    assert_eq!(shape(&entry), expected);
     assert_eq!(daemon.post("/api/v1/series/r9/finish", &json!({})).0, 404);
 }
 
@@ -100,8 +102,7 @@ fn results_that_cannot_be_written_are_shown_and_written_when_they_can_be() {
     std::fs::write(&out, "").unwrap();
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V2));
-    detector.send(Version::V2, 0..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
+    detector.rest(Version::V2, 0);
     daemon.next_line();
     let line = daemon.next_line();
     assert!(

@@ -28,8 +28,7 @@ fn a_slow_scan_is_seen_frame_by_frame_and_row_by_row_and_comes_to_the_same_files
             daemon.wait_for("every whole row", |status| status["series"]["phase"]["rows_final"] == rows);
         }
     }
-    detector.send(Version::V2, sent..4096, |_| true);
-    detector.socket.send(&detector.facts.end(Version::V2));
+    detector.rest(Version::V2, sent);
     daemon.next_line();
     assert!(daemon.next_line().starts_with("series 41: complete: 4096 of 4096 frames"));
     let folder = folders(dir.path()).remove(0);

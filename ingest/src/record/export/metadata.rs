@@ -6,6 +6,7 @@ mod json;
 use kernels::bslz4_decode::decode_frame;
 use kernels::types::{Kilovolts, Metres};
 
+use crate::calendar::date_and_time;
 use crate::filewriter::{MasterMetadata, MasterTable, MasterValue};
 use crate::stream::message::{Packed, Start};
 
@@ -152,18 +153,7 @@ fn words(packed: Packed<'_>, count: usize) -> Option<Vec<u32>> {
 /// A moment as the detector writes it, `2026-11-01T00:00:00.000`, UTC.
 pub(super) fn date(nanos: u64) -> String {
     let (secs, millis) = (nanos / 1_000_000_000, nanos / 1_000_000 % 1000);
-    let (days, of_day) = (secs / 86_400, secs % 86_400);
-    // Years that begin in March have their leap day last; 400 of them are 146,097 days, and 0000-03-01 lies 719,468 days
-    // before 1970.
-    let (era, day) = ((days + 719_468) / 146_097, (days + 719_468) % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = 400 * era + year + u64::from(month <= 2);
-    let [hour, minute, second] = [of_day / 3600, of_day / 60 % 60, of_day % 60];
-    format!("{year:04}-{month:02}-{day_of_month:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}")
+    format!("{}.{millis:03}", date_and_time(secs))
 }
 
 #[cfg(test)]
@@ -171,15 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_a_date_of_the_calendar() {
-        for (secs, expected) in [
-            (0, "1970-01-01T00:00:00.042"),
-            (951_782_399, "2000-02-28T23:59:59.042"),
-            (951_782_400, "2000-02-29T00:00:00.042"),
-            (951_868_800, "2000-03-01T00:00:00.042"),
-            (4_107_542_400, "2100-03-01T00:00:00.042"),
-        ] {
-            assert_eq!(date(secs * 1_000_000_000 + 42_000_000), expected);
-        }
+    fn a_date_has_milliseconds() {
+        assert_eq!(date(951_782_400 * 1_000_000_000 + 42_999_999), "2000-02-29T00:00:00.042");
     }
 }

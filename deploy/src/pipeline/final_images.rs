@@ -1,4 +1,5 @@
-//! What the resident and the reconstruction are asked for at the end of a run.
+//! What the resident and the reconstruction are asked for at the end of a run: every image that is written. Single images for
+//! those who look, at any time, are made in `serve/images.rs`.
 
 use kernels::types::Pixels;
 use resident::{Missing, Snapshot};
