@@ -431,3 +431,21 @@ with h5py.File(sys.argv[1], "r") as ours, h5py.File(sys.argv[2], "r") as theirs:
         python(script, &[summary.set.master.to_str().unwrap(), golden.master.to_str().unwrap()]);
     }
 }
+
+#[test]
+fn a_data_file_without_a_frame_says_so_and_one_opened_alone_misses_what_comes_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = facts(4, 40);
+    let mut messages = vec![facts.start(Version::V2)];
+    messages.extend((0..20).map(|number| image(&facts, Version::V2, number)));
+    let log = log_of(dir.path(), &messages);
+    let settings = ExportSettings { images_per_file: 20, ..ExportSettings::new("half") };
+    let summary = export_series(&log, &key(&facts, Version::V2), dir.path(), &settings).unwrap();
+    let set = FileSet::open(&summary.set.master).unwrap();
+    let problems: Vec<_> = set.files.iter().map(|file| file.problem.as_deref().unwrap_or_default()).collect();
+    assert_eq!(problems, ["", "none of its 20 frames was ever written"]);
+    let alone = FileSet::open(&summary.set.data_files[1]).unwrap();
+    let Some(Item::Gap(gap)) = alone.runs().into_iter().next() else { panic!("{alone:?}") };
+    assert_eq!((gap.first, gap.count), (0, 20));
+    assert!(gap.reason.to_string().contains("no data file holds what comes before the first"), "{gap:?}");
+}

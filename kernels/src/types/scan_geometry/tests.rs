@@ -97,6 +97,9 @@ fn numbers_that_cannot_be_are_refused_in_words() {
     }
     let huge = ScanShape { rows: usize::MAX, cols: usize::MAX };
     assert!(refused(huge, [1, 0, 0]).contains("more frames than can be counted"));
+    let plain = ScanGeometry::new(huge, FrameOrder::default()).unwrap_err().to_string();
+    let as_shape = format!("got a scan of {huge}: it needs more frames than can be counted");
+    assert_eq!(plain, as_shape);
     let large = u64::from(u32::MAX);
     let fine =
         ScanGeometry::new(ScanShape { rows: 1, cols: 1 }, order(ScanPath::Raster, [large; 3])).unwrap();
