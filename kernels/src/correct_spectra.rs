@@ -4,6 +4,7 @@
 //! scan frequency q of the half plane, what a reconstruction needs. G is never written.
 
 mod cpu;
+mod cuda;
 mod frequencies;
 mod gamma;
 mod geometry;
@@ -14,15 +15,18 @@ mod tests;
 pub use gamma::{GammaModel, ModelError};
 
 pub(crate) use cpu::load_column;
+pub(crate) use cuda::{
+    CORRECT_SPECTRA, CudaModel, OVERLAP_FUNCTION, SUM_PARTS, TRANSFORM_COLUMNS, for_finished, sum_parts,
+    transform_columns,
+};
 pub(crate) use frequencies::{Frequency, column_frequencies};
 pub(crate) use geometry::ChunkGeometry;
 pub(crate) use overlap::{Aperture, Reach, conj_gamma};
 
 use num_complex::{Complex32, Complex64};
 
-use crate::device::{Device, DeviceError};
-use crate::lanes::PixelBlock;
-use crate::transform_rows::SpectraShape;
+use crate::device::DeviceError;
+use crate::transform_rows::{SpectraShape, TransformRows};
 use crate::types::ScanShape;
 
 /// The bright-field pixels of spectra: where each is, and whether it takes part.
@@ -43,13 +47,18 @@ impl BrightFieldPixels {
 
 /// Row transforms of a scan, complete or not.
 #[derive(Debug)]
-pub struct Spectra<'a, D: Device> {
-    /// The shape of all of it.
-    pub shape: SpectraShape,
-    /// One transformed row a scan row, laid out as [`SpectraShape`] says. A missing row counts as zero.
-    pub rows: &'a [Option<D::Buffer<PixelBlock>>],
+pub struct Spectra<'a, D: TransformRows> {
+    /// The transformed rows. A missing row counts as zero.
+    pub rows: &'a D::Rows,
     /// What stands at scan positions that are not there.
     pub fill: Option<&'a MeanFill>,
+}
+
+impl<D: TransformRows> Spectra<'_, D> {
+    /// The shape of all of it.
+    pub fn shape(&self) -> SpectraShape {
+        D::shape(self.rows)
+    }
 }
 
 /// Fills positions that are not there with each pixel's mean: G gains mean_k times the transform of the gaps.
@@ -96,13 +105,13 @@ pub enum CorrectError {
 }
 
 /// The correction of spectra by the overlap function.
-pub trait CorrectSpectra: Device {
+pub trait CorrectSpectra: TransformRows {
     /// Finishes G(q, k), corrects it and sums over the used pixels.
     ///
     /// The order of summation is fixed: the same input gives the same bits whatever the number of threads.
     ///
     /// # Errors
-    /// [`CorrectError::WrongLength`] when a row, the fill or `pixels` does not fit the shape; [`CorrectError::Device`].
+    /// [`CorrectError::WrongLength`] when the fill or `pixels` does not fit the shape; [`CorrectError::Device`].
     fn correct_spectra(
         &self,
         spectra: &Spectra<'_, Self>,
@@ -125,7 +134,7 @@ pub trait CorrectSpectra: Device {
     /// The spectrum G(q, k) of one pixel, half plane `[q_row][q_col]`, unnormalised.
     ///
     /// # Errors
-    /// [`CorrectError::WrongLength`] when there is no such pixel or a row does not fit the shape.
+    /// [`CorrectError::WrongLength`] when there is no such pixel or the fill does not fit the shape.
     fn pixel_spectrum(
         &self,
         spectra: &Spectra<'_, Self>,
@@ -133,20 +142,16 @@ pub trait CorrectSpectra: Device {
     ) -> Result<Vec<Complex32>, CorrectError>;
 }
 
-/// Checks what every device needs: lengths of pixels and fill. Rows are checked by the device that holds them.
-pub(crate) fn check<D: Device>(
+/// Checks the lengths of pixels and fill.
+pub(crate) fn check<D: TransformRows>(
     spectra: &Spectra<'_, D>,
     pixels: Option<&BrightFieldPixels>,
 ) -> Result<(), CorrectError> {
-    let shape = spectra.shape;
+    let shape = spectra.shape();
     let expect = |what, got: usize, expected: usize| match got == expected {
         true => Ok(()),
         false => Err(CorrectError::WrongLength { what, got, expected }),
     };
-    expect("scan rows", spectra.rows.len(), shape.scan.rows)?;
-    for row in spectra.rows.iter().flatten() {
-        expect("blocks of a scan row", D::len(row), shape.row_len())?;
-    }
     if let Some(pixels) = pixels {
         expect("angles of bright-field pixels", pixels.angles.len(), shape.pixels)?;
         expect("use of bright-field pixels", pixels.used.len(), shape.pixels)?;

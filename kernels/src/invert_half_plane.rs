@@ -1,10 +1,13 @@
 //! invert_half_plane: the real image of half a Hermitian plane.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod tests;
 
 use num_complex::Complex64;
+
+pub(crate) use cuda::{INVERT_COLUMNS, INVERT_ROWS};
 
 use crate::device::{Device, DeviceError};
 use crate::types::ScanShape;

@@ -1,11 +1,14 @@
 //! phase_moments: the phase image of every single bright-field pixel, averaged, and how much they disagree.
 
 mod cpu;
+mod cuda;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cuda::{CORRECT_PLANES, SUM_PHASES};
+
 use crate::correct_spectra::{BrightFieldPixels, CorrectError, GammaModel, Spectra};
-use crate::device::Device;
+use crate::transform_rows::TransformRows;
 
 /// What computing moments refuses.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +41,7 @@ pub struct PhaseMoments {
 }
 
 /// Moments of single-pixel phases.
-pub trait PhaseMomentsOfPixels: Device {
+pub trait PhaseMomentsOfPixels: TransformRows {
     /// Corrects, inverts and takes the phase of every used pixel.
     ///
     /// `dc` is mean_k G(0, k). Summed in float64 in a fixed order: the same bits whatever the number of threads. Costs

@@ -85,13 +85,13 @@ fn case(scan: ScanShape, radius_px: f64, names: &[(&str, f64)]) -> Case {
 struct Run {
     rows: Duration,
     result: Reconstruction,
-    bytes: usize,
+    bytes: u64,
 }
 
 /// What is timed as `rows` starts from u32 counts in memory, one scan row at a time, as the resident gives them.
 fn run(case: &Case, moments: Moments) -> Run {
     let ScanShape { rows, cols } = case.scan;
-    let mut spectra = LiveSpectra::new(Cpu, case.scan, case.field.pixels.clone());
+    let mut spectra = LiveSpectra::new(Cpu, case.scan, case.field.pixels.clone()).unwrap();
     let covered = vec![true; cols];
     let mut time = Duration::ZERO;
     for scan_row in 0..rows {

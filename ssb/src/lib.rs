@@ -23,7 +23,7 @@
 //! let field = bright_field(&pattern, Milliradians(30.0), &Pins::default())?;
 //! assert_eq!(field.centre, [12.0, 11.0]);
 //!
-//! let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone());
+//! let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone())?;
 //! for scan_row in 0..scan.rows {
 //!     spectra.add_row(scan_row, &vec![10; field.pixels.len() * scan.cols], &[true; 6])?;
 //! }

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use kernels::lanes::PixelBlock;
 use kernels::transform_rows::SpectraShape;
 use kernels::types::{Optics, Pixels};
 use resident::{Basis, Event, Missing, Signal, Snapshot};
@@ -295,13 +294,12 @@ impl<D: SsbDevice> LiveSsb<D> {
             return Ok(());
         }
         let scan = snapshot.scan();
-        let row = SpectraShape { scan, pixels: pixels.len() }.row_len() as u64;
-        let bytes = row.saturating_mul(size_of::<PixelBlock>() as u64).saturating_mul(scan.rows as u64);
+        let bytes = D::rows_bytes(SpectraShape { scan, pixels: pixels.len() });
         if bytes > self.settings.most_bytes {
             let most = self.settings.most_bytes;
             return Err(SsbError::SpectraTooLarge { pixels: pixels.len(), scan, bytes, most });
         }
-        self.spectra = Some(LiveSpectra::new(self.device.clone(), scan, pixels));
+        self.spectra = Some(LiveSpectra::new(self.device.clone(), scan, pixels)?);
         Ok(())
     }
 
@@ -367,7 +365,7 @@ impl<D: SsbDevice> LiveSsb<D> {
             reconstruction,
             known,
             rows: self.rows_time,
-            spectra_bytes: self.spectra.as_ref().map_or(0, |spectra| spectra.bytes() as u64),
+            spectra_bytes: self.spectra.as_ref().map_or(0, |spectra| spectra.bytes()),
         })
     }
 
@@ -416,7 +414,7 @@ pub fn reconstruct_again<D: SsbDevice>(
     let field = live.measure(snapshot, Over::Positions, &known)?;
     if let (Some(spectra), Some(optics)) = (held.filter(|held| holds_all(held, &field)), &known.optics) {
         let made = reconstruct(spectra, &field, optics, &live.settings.options)?;
-        let spectra_bytes = spectra.bytes() as u64;
+        let spectra_bytes = spectra.bytes();
         let rows = Duration::ZERO;
         let result =
             LiveResult { bright_field: field, reconstruction: Some(made), known, rows, spectra_bytes };

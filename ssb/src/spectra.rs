@@ -1,8 +1,6 @@
 //! The spectra G(q, k), grown scan row by scan row.
 
-use kernels::Device;
 use kernels::correct_spectra::{CorrectSpectra, MeanFill, Spectra};
-use kernels::lanes::PixelBlock;
 use kernels::transform_rows::{SpectraShape, TransformRows};
 use kernels::types::ScanShape;
 use num_complex::Complex32;
@@ -16,27 +14,32 @@ use crate::error::SsbError;
 /// Rows may come in any order and may have holes. What is missing when a reconstruction is asked for counts as each
 /// pixel's mean over the positions that are there.
 #[derive(Debug)]
-pub struct LiveSpectra<D: Device> {
+pub struct LiveSpectra<D: TransformRows> {
     device: D,
     shape: SpectraShape,
     pixels: Vec<u32>,
-    rows: Vec<Option<D::Buffer<PixelBlock>>>,
+    rows: D::Rows,
+    has_row: Vec<bool>,
     covered: Vec<bool>,
     totals: Vec<u64>,
 }
 
 impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
     /// Spectra of these detector pixels (ascending), nothing received yet.
-    pub fn new(device: D, scan: ScanShape, pixels: Vec<u32>) -> Self {
+    ///
+    /// # Errors
+    /// [`SsbError::Transform`] where the device has no memory for them.
+    pub fn new(device: D, scan: ScanShape, pixels: Vec<u32>) -> Result<Self, SsbError> {
         let shape = SpectraShape { scan, pixels: pixels.len() };
-        Self {
+        Ok(Self {
+            rows: device.open_rows(shape)?,
             device,
             shape,
-            rows: (0..scan.rows).map(|_| None).collect(),
+            has_row: vec![false; scan.rows],
             covered: vec![false; scan.positions()],
             totals: vec![0; pixels.len()],
             pixels,
-        }
+        })
     }
 
     /// Transforms one scan row.
@@ -48,12 +51,12 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
     /// [`SsbError::NoSuchRow`], [`SsbError::RepeatedRow`]; [`SsbError::Transform`] for counts of the wrong length.
     pub fn add_row(&mut self, scan_row: usize, counts: &[u32], covered: &[bool]) -> Result<(), SsbError> {
         let cols = self.shape.scan.cols;
-        match self.rows.get(scan_row) {
+        match self.has_row.get(scan_row) {
             None => return Err(SsbError::NoSuchRow { got: scan_row, rows: self.shape.scan.rows }),
-            Some(Some(_)) => return Err(SsbError::RepeatedRow { row: scan_row }),
-            Some(None) => {}
+            Some(true) => return Err(SsbError::RepeatedRow { row: scan_row }),
+            Some(false) => {}
         }
-        let row = self.device.transform_row(counts, covered, self.shape)?;
+        self.device.transform_row(&mut self.rows, scan_row, counts, covered)?;
         if !covered.contains(&true) {
             return Ok(());
         }
@@ -67,13 +70,13 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
             *total += there.map(|(&count, _)| u64::from(count)).sum::<u64>();
         }
         self.covered[scan_row * cols..][..cols].copy_from_slice(covered);
-        self.rows[scan_row] = Some(row);
+        self.has_row[scan_row] = true;
         Ok(())
     }
 
     /// Whether a scan row is there.
     pub fn has_row(&self, scan_row: usize) -> bool {
-        matches!(self.rows.get(scan_row), Some(Some(_)))
+        self.has_row.get(scan_row) == Some(&true)
     }
 
     /// The detector pixels, ascending.
@@ -98,9 +101,9 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
     }
 
     /// Bytes that the row transforms take.
-    pub fn bytes(&self) -> usize {
-        let rows = self.rows.iter().flatten();
-        rows.map(|row| D::len(row) * size_of::<PixelBlock>()).sum()
+    pub fn bytes(&self) -> u64 {
+        let there = self.has_row.iter().filter(|&&has_row| has_row).count() as u64;
+        D::rows_bytes(self.shape) / (self.has_row.len() as u64).max(1) * there
     }
 
     /// The spectrum G(q, k) of one pixel by its place in [`Self::pixels`], half plane `[q_row][q_col]`.
@@ -119,7 +122,7 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
 
     /// The rows as operations take them.
     pub(crate) fn filled<'a>(&'a self, fill: Option<&'a MeanFill>) -> Spectra<'a, D> {
-        Spectra { shape: self.shape, rows: &self.rows, fill }
+        Spectra { rows: &self.rows, fill }
     }
 
     /// What stands at positions that are not there; None when all are.

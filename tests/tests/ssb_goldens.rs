@@ -131,7 +131,7 @@ impl Set {
     }
 
     fn spectra(&self, pixels: &[u32], order: impl Iterator<Item = usize>) -> LiveSpectra<Cpu> {
-        let mut spectra = LiveSpectra::new(Cpu, self.scan, pixels.to_vec());
+        let mut spectra = LiveSpectra::new(Cpu, self.scan, pixels.to_vec()).unwrap();
         let cols = self.scan.cols;
         for scan_row in order {
             let frames = &self.counts[scan_row * cols * self.detector.pixels()..];

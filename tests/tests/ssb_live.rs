@@ -164,7 +164,7 @@ fn direct(scan: ScanShape, frames: &[Vec<u16>], lost: impl Fn(usize) -> bool) ->
         marker_hits: None,
     };
     let field = bright_field(&pattern, optics().semi_angle, &Pins::default()).unwrap();
-    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone());
+    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone()).unwrap();
     for row in 0..scan.rows {
         let positions = row * scan.cols..(row + 1) * scan.cols;
         let covered: Vec<bool> = positions.clone().map(|at| !lost(at)).collect();

@@ -25,11 +25,11 @@ impl CorrectSpectra for Cpu {
         model: &GammaModel,
     ) -> Result<CorrectedSums, CorrectError> {
         check(spectra, Some(pixels))?;
-        let SpectraShape { scan, .. } = spectra.shape;
+        let SpectraShape { scan, .. } = spectra.shape();
         let fft = LaneFft::new(scan.rows);
         let chunks = ChunkGeometry::all(pixels, model);
         let set = InstructionSet::detect();
-        let columns: Vec<Vec<FrequencySums>> = (0..spectra.shape.q_cols())
+        let columns: Vec<Vec<FrequencySums>> = (0..spectra.shape().q_cols())
             .into_par_iter()
             .map_init(
                 || vec![PixelBlock::default(); (BLOCKS_PER_CHUNK + 1) * fft.len()],
@@ -39,7 +39,7 @@ impl CorrectSpectra for Cpu {
                 },
             )
             .collect();
-        let (rows, cols) = (scan.rows, spectra.shape.q_cols());
+        let (rows, cols) = (scan.rows, spectra.shape().q_cols());
         let gather = |value: &dyn Fn(&FrequencySums) -> Complex64| -> Vec<Complex64> {
             let at = |row: usize| columns.iter().map(move |column| (column, row));
             (0..rows).flat_map(at).map(|(column, row)| value(&column[row])).collect()
@@ -81,7 +81,7 @@ impl CorrectSpectra for Cpu {
         pixel: usize,
     ) -> Result<Vec<Complex32>, CorrectError> {
         check(spectra, None)?;
-        let shape = spectra.shape;
+        let shape = spectra.shape();
         if pixel >= shape.pixels {
             return Err(CorrectError::WrongLength {
                 what: "pixels, at least",
@@ -106,10 +106,10 @@ pub(crate) fn load_column(
     blocks: std::ops::Range<usize>,
     to: &mut [PixelBlock],
 ) {
-    let rows = spectra.shape.scan.rows;
-    let range = spectra.shape.chunk_range(chunk, q_col);
-    let first_block = spectra.shape.chunk_blocks(chunk).start;
-    for (scan_row, row) in spectra.rows.iter().enumerate() {
+    let rows = spectra.shape().scan.rows;
+    let range = spectra.shape().chunk_range(chunk, q_col);
+    let first_block = spectra.shape().chunk_blocks(chunk).start;
+    for (scan_row, row) in spectra.rows.rows.iter().enumerate() {
         match row {
             Some(row) => {
                 for (at, block) in row[range.clone()][blocks.clone()].iter().enumerate() {
@@ -175,7 +175,7 @@ impl LaneTask for Column<'_> {
 impl Column<'_> {
     #[inline(always)]
     fn sum<S: Simd, const POWER: usize>(self, s: S) -> Vec<FrequencySums> {
-        let shape = self.spectra.shape;
+        let shape = self.spectra.shape();
         let rows = shape.scan.rows;
         let mut sums = vec![FrequencySums::default(); rows];
         let frequencies = column_frequencies(self.model, shape.scan, self.q_col);
@@ -368,7 +368,7 @@ impl LaneTask for PixelSpectrum<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let rows = self.fft.len();
-        let cols = self.spectra.shape.q_cols();
+        let cols = self.spectra.shape().q_cols();
         let (block, lane) = (self.pixel / LANES, self.pixel % LANES);
         let (chunk, at) = (block / BLOCKS_PER_CHUNK, block % BLOCKS_PER_CHUNK);
         let mut column = vec![PixelBlock::default(); rows];

@@ -197,6 +197,16 @@ impl GammaModel {
     }
 
     /// The coefficients of chi in turns, `[i][j]` of u_row^i u_col^j.
+    pub(crate) fn chi_turns_f64(&self) -> &[[f64; MAX_POWER + 1]; MAX_POWER + 1] {
+        &self.chi_turns
+    }
+
+    /// q index / number of positions to units of the semi-angle, along (row, col).
+    pub(crate) fn frequency(&self) -> [f64; 2] {
+        self.frequency
+    }
+
+    /// The same in float32.
     pub(crate) fn chi_turns_f32(&self) -> [[f32; MAX_POWER + 1]; MAX_POWER + 1] {
         self.chi_turns.map(|line| line.map(|c| c as f32))
     }

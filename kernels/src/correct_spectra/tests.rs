@@ -115,19 +115,23 @@ fn random_counts(pixels: usize, scan: ScanShape) -> Vec<u32> {
     (0..pixels * scan.positions()).map(|_| rng.random_range(0..9)).collect()
 }
 
-fn transform(
+fn transform<D: TransformRows>(
+    device: &D,
     counts: &[u32],
     covered: &dyn Fn(usize, usize) -> bool,
     shape: SpectraShape,
-) -> Vec<Option<Vec<PixelBlock>>> {
+) -> D::Rows {
     let ScanShape { rows, cols } = shape.scan;
-    let row = |scan_row: usize| {
+    let mut transformed = device.open_rows(shape).unwrap();
+    for scan_row in 0..rows {
         let flags: Vec<bool> = (0..cols).map(|col| covered(scan_row, col)).collect();
         let of_pixel = |k: usize| &counts[(k * rows + scan_row) * cols..][..cols];
         let row: Vec<u32> = (0..shape.pixels).flat_map(of_pixel).copied().collect();
-        flags.contains(&true).then(|| Cpu.transform_row(&row, &flags, shape).unwrap())
-    };
-    (0..rows).map(row).collect()
+        if flags.contains(&true) {
+            device.transform_row(&mut transformed, scan_row, &row, &flags).unwrap();
+        }
+    }
+    transformed
 }
 
 fn assert_close(what: &str, got: &[Complex64], expected: &[Complex64], bound: f64) {
@@ -137,13 +141,12 @@ fn assert_close(what: &str, got: &[Complex64], expected: &[Complex64], bound: f6
     }
 }
 
-#[test]
-fn the_overlap_function_equals_its_definition_at_all_orders() {
+fn the_overlap_function_equals_its_definition_at_all_orders<D: CorrectSpectra>(device: &D) {
     for (names, sampling) in ORDERS.iter().zip([[2.3, 2.3], [2.3, 2.3], [2.5, 2.1], [2.3, 2.3]]) {
         let model = GammaModel::new(&optics(names, sampling, 0.021)).unwrap();
         let pixels = disk(&model);
         let scan = ScanShape { rows: 9, cols: 14 };
-        let gamma = Cpu.overlap_function(&pixels, &model, scan).unwrap();
+        let gamma = device.overlap_function(&pixels, &model, scan).unwrap();
         let cols = scan.cols / 2 + 1;
         for (at, got) in gamma.iter().enumerate() {
             let (k, q) = (at / (scan.rows * cols), at % (scan.rows * cols));
@@ -173,8 +176,7 @@ fn gamma_is_anti_hermitian_in_q_at_all_orders() {
     }
 }
 
-#[test]
-fn sums_equal_their_definition_at_all_orders_and_scan_shapes() {
+fn sums_equal_their_definition_at_all_orders_and_scan_shapes<D: CorrectSpectra>(device: &D) {
     let scans = [(8, 8), (9, 14), (7, 5), (1, 12), (12, 1)].map(|(rows, cols)| ScanShape { rows, cols });
     for (names, scan) in ORDERS.iter().cycle().zip(scans.iter().cycle()).take(20) {
         let sampling = if scan.rows == 9 { [2.5, 2.1] } else { [2.3, 2.3] };
@@ -182,9 +184,9 @@ fn sums_equal_their_definition_at_all_orders_and_scan_shapes() {
         let pixels = disk(&model);
         let shape = SpectraShape { scan: *scan, pixels: pixels.angles.len() };
         let counts = random_counts(shape.pixels, *scan);
-        let rows = transform(&counts, &|_, _| true, shape);
-        let spectra = Spectra { shape, rows: &rows, fill: None };
-        let got = Cpu.correct_spectra(&spectra, &pixels, &model).unwrap();
+        let rows = transform(device, &counts, &|_, _| true, shape);
+        let spectra = Spectra { rows: &rows, fill: None };
+        let got = device.correct_spectra(&spectra, &pixels, &model).unwrap();
 
         let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
         let g = spectra_by_definition(&counts, shape.pixels, *scan);
@@ -199,7 +201,7 @@ fn sums_equal_their_definition_at_all_orders_and_scan_shapes() {
         }
         assert!(expected.transfer.iter().any(|&transfer| transfer > 1.0) || names.is_empty());
 
-        let spectrum = Cpu.pixel_spectrum(&spectra, 17).unwrap();
+        let spectrum = device.pixel_spectrum(&spectra, 17).unwrap();
         let plane = spectrum.len();
         let spectrum: Vec<Complex64> =
             spectrum.iter().map(|g| Complex64::new(g.re.into(), g.im.into())).collect();
@@ -208,16 +210,14 @@ fn sums_equal_their_definition_at_all_orders_and_scan_shapes() {
     }
 }
 
-#[test]
-fn gaps_count_as_the_mean_that_fills_them() {
+fn gaps_count_as_the_mean_that_fills_them<D: CorrectSpectra>(device: &D) {
     let scan = ScanShape { rows: 10, cols: 9 };
     let model = GammaModel::new(&optics(ORDERS[1], [2.3, 2.3], 0.021)).unwrap();
     let pixels = disk(&model);
     let shape = SpectraShape { scan, pixels: pixels.angles.len() };
     let counts = random_counts(shape.pixels, scan);
     let covered = |row: usize, col: usize| row != 4 && (row != 7 || col > 3);
-    let rows = transform(&counts, &covered, shape);
-    assert!(rows[4].is_none());
+    let rows = transform(device, &counts, &covered, shape);
     let means: Vec<f32> = (0..shape.pixels).map(|k| 2.0 + k as f32 / 300.0).collect();
     let gap = |row: usize| -> Option<Vec<Complex32>> {
         let missing: Vec<usize> = (0..scan.cols).filter(|&col| !covered(row, col)).collect();
@@ -226,8 +226,8 @@ fn gaps_count_as_the_mean_that_fills_them() {
         (!missing.is_empty()).then(|| (0..shape.q_cols()).map(at).collect())
     };
     let fill = MeanFill { means: means.clone(), gaps: (0..scan.rows).map(gap).collect() };
-    let spectra = Spectra { shape, rows: &rows, fill: Some(&fill) };
-    let got = Cpu.correct_spectra(&spectra, &pixels, &model).unwrap();
+    let spectra = Spectra { rows: &rows, fill: Some(&fill) };
+    let got = device.correct_spectra(&spectra, &pixels, &model).unwrap();
 
     let filled: Vec<f64> = (0..counts.len())
         .map(|i| {
@@ -239,12 +239,18 @@ fn gaps_count_as_the_mean_that_fills_them() {
     let g = spectra_by_definition(&filled, shape.pixels, scan);
     let expected = sums_by_definition(&g, &pixels, &model, scan);
     assert_close("corrected", &got.corrected, &expected.corrected, 1e-2);
-    let without = Spectra { shape, rows: &rows, fill: None };
-    let without = Cpu.correct_spectra(&without, &pixels, &model).unwrap();
+    let without = Spectra { rows: &rows, fill: None };
+    let without = device.correct_spectra(&without, &pixels, &model).unwrap();
     let difference =
         without.corrected.iter().zip(&expected.corrected).map(|(a, b)| (a - b).norm()).fold(0.0, f64::max);
     assert!(difference > 1.0, "the gap is no test if it does not matter: {difference}");
 }
+
+on_every_device!(
+    the_overlap_function_equals_its_definition_at_all_orders,
+    sums_equal_their_definition_at_all_orders_and_scan_shapes,
+    gaps_count_as_the_mean_that_fills_them,
+);
 
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
@@ -252,10 +258,10 @@ fn one_and_two_threads_give_the_same_bits() {
     let model = GammaModel::new(&optics(ORDERS[2], [2.3, 2.3], 0.021)).unwrap();
     let pixels = disk(&model);
     let shape = SpectraShape { scan, pixels: pixels.angles.len() };
-    let rows = transform(&random_counts(shape.pixels, scan), &|_, _| true, shape);
+    let rows = transform(&Cpu, &random_counts(shape.pixels, scan), &|_, _| true, shape);
     let with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let spectra = Spectra { shape, rows: &rows, fill: None };
+        let spectra = Spectra { rows: &rows, fill: None };
         pool.install(|| Cpu.correct_spectra(&spectra, &pixels, &model).unwrap())
     };
     assert!(with(1) == with(2));
@@ -277,13 +283,12 @@ fn impossible_optics_are_refused_by_name() {
 }
 
 #[test]
-fn a_row_of_the_wrong_length_is_refused_with_both_lengths() {
-    let scan = ScanShape { rows: 2, cols: 4 };
-    let shape = SpectraShape { scan, pixels: 3 };
-    let rows = vec![None, Some(vec![PixelBlock::default(); 2])];
+fn pixels_of_the_wrong_number_are_refused_with_both_numbers() {
+    let shape = SpectraShape { scan: ScanShape { rows: 2, cols: 4 }, pixels: 3 };
+    let rows = Cpu.open_rows(shape).unwrap();
     let model = GammaModel::new(&optics(&[], [2.3, 2.3], 0.02)).unwrap();
-    let pixels = BrightFieldPixels { angles: vec![[0.0; 2]; 3], used: vec![true; 3] };
-    let spectra = Spectra { shape, rows: &rows, fill: None };
+    let pixels = BrightFieldPixels { angles: vec![[0.0; 2]; 2], used: vec![true; 2] };
+    let spectra = Spectra::<Cpu> { rows: &rows, fill: None };
     let refused = Cpu.correct_spectra(&spectra, &pixels, &model).unwrap_err().to_string();
-    assert_eq!(refused, "blocks of a scan row: got 2, expected 3");
+    assert_eq!(refused, "angles of bright-field pixels: got 2, expected 3");
 }

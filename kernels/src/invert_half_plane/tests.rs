@@ -5,8 +5,7 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::device::Cpu;
 
-#[test]
-fn an_image_comes_back_from_its_own_transform() {
+fn an_image_comes_back_from_its_own_transform<D: InvertHalfPlane>(device: &D) {
     for (rows, cols) in [(1, 1), (1, 6), (6, 1), (4, 4), (5, 7), (7, 4), (6, 9), (12, 10)] {
         let scan = ScanShape { rows, cols };
         let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(7);
@@ -23,12 +22,14 @@ fn an_image_comes_back_from_its_own_transform() {
                 image.iter().enumerate().map(value).sum()
             })
             .collect();
-        let back = Cpu.invert_half_plane(&plane, scan).unwrap();
+        let back = device.invert_half_plane(&plane, scan).unwrap();
         for (got, expected) in back.iter().zip(&image) {
             assert!((got - expected).abs() < 1e-13, "{scan}: {got} for {expected}");
         }
     }
 }
+
+on_every_device!(an_image_comes_back_from_its_own_transform);
 
 #[test]
 fn a_plane_of_the_wrong_length_is_refused_with_both_lengths() {

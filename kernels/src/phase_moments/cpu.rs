@@ -33,7 +33,7 @@ impl PhaseMomentsOfPixels for Cpu {
         if num_used == 0.0 {
             return Err(MomentsError::NoPixels { pixels: pixels.used.len() });
         }
-        let shape = spectra.shape;
+        let shape = spectra.shape();
         let work = Work {
             spectra,
             chunks: &ChunkGeometry::all(pixels, model),
@@ -110,7 +110,7 @@ impl LaneTask for Group<'_> {
 impl Group<'_> {
     #[inline(always)]
     fn sum<S: Simd, const POWER: usize>(self, s: S) -> Sums {
-        let ScanShape { rows, cols } = self.work.spectra.shape.scan;
+        let ScanShape { rows, cols } = self.work.spectra.shape().scan;
         let mut sums = Sums { phase: vec![0.0; rows * cols], square: 0.0 };
         let mut plane = vec![PixelBlock::default(); rows * self.work.columns.len()];
         let mut buffers = [rows, rows, cols, cols].map(|len| vec![PixelBlock::default(); len]);
@@ -180,7 +180,7 @@ impl Work<'_> {
         scratch: &mut [PixelBlock],
         sums: &mut Sums,
     ) {
-        let ScanShape { rows, cols } = self.spectra.shape.scan;
+        let ScanShape { rows, cols } = self.spectra.shape().scan;
         let scale = s.splat(self.inverse_dc);
         for first in (0..rows).step_by(2) {
             let second = (first + 1 < rows).then_some(first + 1);

@@ -7,16 +7,16 @@ use super::*;
 use crate::correct_spectra::CorrectSpectra;
 use crate::device::Cpu;
 use crate::invert_half_plane::InvertHalfPlane;
-use crate::lanes::PixelBlock;
 use crate::transform_rows::{SpectraShape, TransformRows};
 use crate::types::{
     Aberration, Aberrations, Degrees, Kilovolts, Milliradians, Nanometres, Optics, ScanShape,
 };
 
-fn case(
+fn case<D: TransformRows>(
+    device: &D,
     scan: ScanShape,
     names: &[&str],
-) -> (Vec<Option<Vec<PixelBlock>>>, SpectraShape, BrightFieldPixels, GammaModel) {
+) -> (D::Rows, SpectraShape, BrightFieldPixels, GammaModel) {
     let optics = Optics {
         voltage: Kilovolts(300.0),
         semi_angle: Milliradians(30.0),
@@ -42,26 +42,27 @@ fn case(
     }
     let shape = SpectraShape { scan, pixels: pixels.angles.len() };
     let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(5);
-    let rows = (0..scan.rows)
-        .map(|_| {
-            let counts: Vec<u32> = (0..shape.pixels * scan.cols).map(|_| rng.random_range(0..4)).collect();
-            Some(Cpu.transform_row(&counts, &vec![true; scan.cols], shape).unwrap())
-        })
-        .collect();
+    let mut rows = device.open_rows(shape).unwrap();
+    for scan_row in 0..scan.rows {
+        let counts: Vec<u32> = (0..shape.pixels * scan.cols).map(|_| rng.random_range(0..4)).collect();
+        device.transform_row(&mut rows, scan_row, &counts, &vec![true; scan.cols]).unwrap();
+    }
     (rows, shape, pixels, model)
 }
 
-#[test]
-fn moments_equal_those_of_pixels_inverted_one_by_one() {
+fn moments_equal_those_of_pixels_inverted_one_by_one<D: PhaseMomentsOfPixels>(device: &D) {
     for (rows, cols, names) in
         [(8, 8, &["C10"][..]), (9, 10, &["C10", "C21"]), (7, 9, &["C12"]), (1, 6, &["C10"])]
     {
         let scan = ScanShape { rows, cols };
-        let (rows, shape, pixels, model) = case(scan, names);
-        let spectra = Spectra { shape, rows: &rows, fill: None };
+        let (rows, shape, pixels, model) = case(device, scan, names);
+        let spectra = Spectra { rows: &rows, fill: None };
         let dc = 1.5 * scan.positions() as f64;
-        let got = Cpu.phase_moments(&spectra, &pixels, &model, dc).unwrap();
+        let got = device.phase_moments(&spectra, &pixels, &model, dc).unwrap();
 
+        // the single pixels on the processor
+        let (rows, ..) = case(&Cpu, scan, names);
+        let spectra = Spectra::<Cpu> { rows: &rows, fill: None };
         let (mut mean, mut square) = (vec![0.0; scan.positions()], 0.0);
         for pixel in (0..shape.pixels).filter(|&pixel| pixels.used[pixel]) {
             let mut one = pixels.clone();
@@ -83,12 +84,14 @@ fn moments_equal_those_of_pixels_inverted_one_by_one() {
     }
 }
 
+on_every_device!(moments_equal_those_of_pixels_inverted_one_by_one);
+
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
-    let (rows, shape, pixels, model) = case(ScanShape { rows: 8, cols: 12 }, &["C10", "C30"]);
+    let (rows, _, pixels, model) = case(&Cpu, ScanShape { rows: 8, cols: 12 }, &["C10", "C30"]);
     let with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let spectra = Spectra { shape, rows: &rows, fill: None };
+        let spectra = Spectra { rows: &rows, fill: None };
         pool.install(|| Cpu.phase_moments(&spectra, &pixels, &model, 100.0).unwrap())
     };
     assert!(with(1) == with(2));
@@ -96,8 +99,8 @@ fn one_and_two_threads_give_the_same_bits() {
 
 #[test]
 fn phases_against_nothing_are_refused() {
-    let (rows, shape, mut pixels, model) = case(ScanShape { rows: 2, cols: 2 }, &[]);
-    let spectra = Spectra { shape, rows: &rows, fill: None };
+    let (rows, _, mut pixels, model) = case(&Cpu, ScanShape { rows: 2, cols: 2 }, &[]);
+    let spectra = Spectra::<Cpu> { rows: &rows, fill: None };
     let refused = Cpu.phase_moments(&spectra, &pixels, &model, 0.0).unwrap_err().to_string();
     assert_eq!(refused, "mean spectrum at zero frequency is 0, expected a positive number of counts");
     pixels.used.fill(false);

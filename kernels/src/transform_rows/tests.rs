@@ -11,62 +11,72 @@ fn rows_equal_the_sum<D: TransformRows>(device: &D, pixels: usize, cols: usize) 
     let counts: Vec<u32> = (0..pixels * cols).map(|_| rng.random_range(0..7)).collect();
     let covered: Vec<bool> = (0..cols).map(|col| col % 5 != 3).collect();
     let shape = SpectraShape { scan: ScanShape { rows: 3, cols }, pixels };
-    let row = device.transform_row(&counts, &covered, shape).unwrap();
-    let row = device.download(&row).unwrap();
-    assert_eq!(row.len(), shape.row_len());
-    for q_col in 0..shape.q_cols() {
-        for block in 0..shape.blocks() {
-            let chunk = block / BLOCKS_PER_CHUNK;
-            let at = shape.chunk_range(chunk, q_col).start + block % BLOCKS_PER_CHUNK;
-            for lane in 0..LANES {
-                let pixel = block * LANES + lane;
-                let got = Complex64::new(row[at].re.0[lane].into(), row[at].im.0[lane].into());
-                let expected: Complex64 = if pixel < pixels {
-                    (0..cols)
-                        .filter(|&col| covered[col])
-                        .map(|col| {
-                            let angle = -std::f64::consts::TAU * (q_col * col % cols) as f64 / cols as f64;
-                            f64::from(counts[pixel * cols + col]) * Complex64::cis(angle)
-                        })
-                        .sum()
-                } else {
-                    Complex64::ZERO
-                };
-                let bound = 4e-6 * (cols as f64).sqrt(); // f32 rounding of a sum of `cols` counts below 7
-                assert!(
-                    (got - expected).norm() <= bound,
-                    "pixel {pixel}, q_col {q_col}: {got} for {expected}"
-                );
-            }
-        }
+    let mut rows = device.open_rows(shape).unwrap();
+    device.transform_row(&mut rows, 1, &counts, &covered).unwrap();
+    let row = device.row_spectra(&rows, 1).unwrap();
+    assert_eq!(row.len(), pixels * shape.q_cols());
+    for (at, got) in row.iter().enumerate() {
+        let (pixel, q_col) = (at / shape.q_cols(), at % shape.q_cols());
+        let got = Complex64::new(got.re.into(), got.im.into());
+        let there = (0..cols).filter(|&col| covered[col]);
+        let expected: Complex64 = there
+            .map(|col| {
+                let angle = -std::f64::consts::TAU * (q_col * col % cols) as f64 / cols as f64;
+                f64::from(counts[pixel * cols + col]) * Complex64::cis(angle)
+            })
+            .sum();
+        // f32 rounding of a sum of `cols` counts below 7
+        let bound = 4e-6 * (cols as f64).sqrt() + 3e-7 * expected.norm();
+        assert!((got - expected).norm() <= bound, "pixel {pixel}, q_col {q_col}: {got} for {expected}");
+    }
+    for missing in [0, 2] {
+        assert!(device.row_spectra(&rows, missing).unwrap().iter().all(|&value| value == Complex32::ZERO));
     }
 }
 
-#[test]
-fn rows_of_any_length_and_any_number_of_pixels_equal_the_sum() {
-    for (pixels, cols) in
-        [(1, 1), (1, 8), (15, 9), (16, 16), (17, 64), (33, 37), (256, 12), (257, 10), (530, 7)]
-    {
-        rows_equal_the_sum(&Cpu, pixels, cols);
+fn rows_of_any_length_and_any_number_of_pixels_equal_the_sum<D: TransformRows>(device: &D) {
+    for (pixels, cols) in [
+        (1, 1),
+        (1, 8),
+        (15, 9),
+        (16, 16),
+        (17, 64),
+        (33, 37),
+        (256, 12),
+        (257, 10),
+        (530, 7),
+        (3, 512),
+        (2, 9_000), // longer than shared memory
+    ] {
+        rows_equal_the_sum(device, pixels, cols);
     }
 }
 
-#[test]
-fn an_empty_scan_row_or_no_pixel_gives_nothing() {
+fn an_empty_scan_row_or_no_pixel_gives_nothing<D: TransformRows>(device: &D) {
     for (pixels, cols) in [(0, 8), (0, 0)] {
         let shape = SpectraShape { scan: ScanShape { rows: 1, cols }, pixels };
-        assert!(Cpu.transform_row(&[], &vec![true; cols], shape).unwrap().is_empty());
+        let mut rows = device.open_rows(shape).unwrap();
+        device.transform_row(&mut rows, 0, &[], &vec![true; cols]).unwrap();
+        assert!(device.row_spectra(&rows, 0).unwrap().is_empty());
     }
 }
 
-#[test]
-fn counts_of_the_wrong_length_are_refused_with_both_lengths() {
+fn what_does_not_fit_is_refused_with_what_was_got_and_expected<D: TransformRows>(device: &D) {
     let shape = SpectraShape { scan: ScanShape { rows: 1, cols: 4 }, pixels: 3 };
-    let refused = Cpu.transform_row(&[0; 11], &[true; 4], shape).unwrap_err().to_string();
+    let mut rows = device.open_rows(shape).unwrap();
+    let refused = device.transform_row(&mut rows, 0, &[0; 11], &[true; 4]).unwrap_err().to_string();
     assert_eq!(refused, "scan row of 11 counts, expected 3 pixels x 4 columns");
-    let refused = Cpu.transform_row(&[0; 12], &[true; 5], shape).unwrap_err().to_string();
+    let refused = device.transform_row(&mut rows, 0, &[0; 12], &[true; 5]).unwrap_err().to_string();
     assert_eq!(refused, "coverage of 5 scan columns, expected 4");
+    let refused = device.transform_row(&mut rows, 1, &[0; 12], &[true; 4]).unwrap_err().to_string();
+    assert_eq!(refused, "scan row 1, expected one of 1");
 }
+
+on_every_device!(
+    rows_of_any_length_and_any_number_of_pixels_equal_the_sum,
+    an_empty_scan_row_or_no_pixel_gives_nothing,
+    what_does_not_fit_is_refused_with_what_was_got_and_expected,
+);
 
 #[test]
 fn one_and_two_threads_give_the_same_bits() {
@@ -74,7 +84,9 @@ fn one_and_two_threads_give_the_same_bits() {
     let counts: Vec<u32> = (0..700 * 24).map(|i| (i * 7919 % 23) as u32).collect();
     let with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| Cpu.transform_row(&counts, &[true; 24], shape).unwrap())
+        let mut rows = Cpu.open_rows(shape).unwrap();
+        pool.install(|| Cpu.transform_row(&mut rows, 0, &counts, &[true; 24]).unwrap());
+        Cpu.row_spectra(&rows, 0).unwrap()
     };
     assert!(with(1) == with(2));
 }

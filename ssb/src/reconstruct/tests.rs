@@ -48,7 +48,7 @@ fn field(optics: &Optics) -> BrightField {
 }
 
 fn add_all(field: &BrightField, scan: ScanShape, counts: &[u32], order: &[usize]) -> LiveSpectra<Cpu> {
-    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone());
+    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone()).unwrap();
     for &row in order {
         let line = |image: &[u32]| image[row * scan.cols..][..scan.cols].to_vec();
         let row_counts: Vec<u32> = counts.chunks_exact(scan.positions()).flat_map(line).collect();
@@ -229,7 +229,7 @@ fn missing_positions_count_as_the_mean_and_are_reported() {
     let field = field(&optics);
     let counts = random_counts(field.pixels.len(), scan);
     let covered = |at: usize| at / 8 != 2 && at != 35;
-    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone());
+    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone()).unwrap();
     for row in [0, 1, 3, 4, 5] {
         let line = |image: &[u32]| image[row * 8..][..8].to_vec();
         let mut row_counts: Vec<u32> = counts.chunks_exact(48).flat_map(line).collect();
@@ -265,7 +265,7 @@ fn what_cannot_be_reconstructed_is_said() {
     let scan = ScanShape { rows: 2, cols: 4 };
     let optics = optics(&[]);
     let field = field(&optics);
-    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone());
+    let mut spectra = LiveSpectra::new(Cpu, scan, field.pixels.clone()).unwrap();
     let refuse = |spectra: &LiveSpectra<Cpu>, field: &BrightField| {
         reconstruct(spectra, field, &optics, &Options::default()).unwrap_err().to_string()
     };

@@ -1,0 +1,348 @@
+//! correct_spectra on CUDA: columns of some hundred pixels are transformed into scratch, then every q of the half plane
+//! walks those pixels. Sums are taken in double, pixels in order within a part and parts in order.
+
+use num_complex::{Complex32, Complex64};
+
+use super::{BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, Spectra, check};
+use crate::cuda::fourier::{Lines, batch};
+use crate::cuda::{Argument, Cuda, CudaBuffer, Kernel, Launch};
+use crate::device::Device;
+use crate::transform_rows::CudaRows;
+use crate::types::ScanShape;
+
+/// Finishes G.
+pub(crate) static TRANSFORM_COLUMNS: Kernel =
+    Kernel { name: "transform_columns", source: include_str!("transform_columns.cu") };
+/// Corrects and sums.
+pub(crate) static CORRECT_SPECTRA: Kernel =
+    Kernel { name: "correct_spectra", source: include_str!("correct_spectra.cu") };
+/// gamma itself.
+pub(crate) static OVERLAP_FUNCTION: Kernel =
+    Kernel { name: "overlap_function", source: include_str!("overlap_function.cu") };
+/// Adds parts of sums.
+pub(crate) static SUM_PARTS: Kernel = Kernel { name: "sum_parts", source: include_str!("sum_parts.cu") };
+
+/// Threads of a block where one thread does one q.
+const THREADS: usize = 256;
+/// Pixels of one part of a sum.
+const PER_SPLIT: usize = 256;
+/// Bytes of finished spectra held at a time.
+const MOST_SPECTRA: usize = 1 << 30;
+/// Blocks along y that every device takes.
+const MOST_ALONG_Y: usize = 65_535;
+/// Sums of each q.
+const SUMS: usize = 6;
+
+/// One pixel as gamma.cuh has it.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Pixel {
+    angle: [f64; 2],
+    chi_turns: f64,
+    aperture: f32,
+    unused: f32,
+}
+
+/// The model as gamma.cuh has it.
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
+struct Model {
+    chi_turns: [[f64; 7]; 7],
+    pixel: [f64; 2],
+    frequency: [f64; 2],
+    support: f64,
+    power: u32,
+    rows: u32,
+    cols: u32,
+    q_cols: u32,
+}
+
+/// Pixels and model in device memory.
+#[derive(Debug)]
+pub(crate) struct CudaModel {
+    pixels: CudaBuffer<Pixel>,
+    model: CudaBuffer<Model>,
+}
+
+impl CudaModel {
+    pub(crate) fn new(
+        device: &Cuda,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+        scan: ScanShape,
+    ) -> Result<Self, CorrectError> {
+        let of_pixel = |(&angle, &used): (&[f64; 2], &bool)| Pixel {
+            angle,
+            chi_turns: model.chi_turns(angle),
+            aperture: if used { model.aperture(angle) as f32 } else { 0.0 },
+            unused: 0.0,
+        };
+        let of_pixels: Vec<Pixel> = pixels.angles.iter().zip(&pixels.used).map(of_pixel).collect();
+        let model = model.for_device(scan);
+        Ok(Self { pixels: device.upload(&of_pixels)?, model: device.upload(&[model])? })
+    }
+
+    /// The pixels from one on.
+    pub(crate) fn pixels_from(&self, first: usize) -> Argument {
+        self.pixels.argument_from(first)
+    }
+
+    pub(crate) fn argument(&self) -> Argument {
+        self.model.argument()
+    }
+}
+
+impl GammaModel {
+    fn for_device(&self, scan: ScanShape) -> Model {
+        Model {
+            chi_turns: *self.chi_turns_f64(),
+            pixel: self.pixel(),
+            frequency: self.frequency(),
+            // as in `column_frequencies`
+            support: 2.0 * self.outer_radius() + 1e-6,
+            power: self.power() as u32,
+            rows: scan.rows as u32,
+            cols: scan.cols as u32,
+            q_cols: (scan.cols / 2 + 1) as u32,
+        }
+    }
+}
+
+/// Some pixels' finished spectra: which, and where.
+pub(crate) struct Finished {
+    pub(crate) first: usize,
+    pub(crate) pixels: usize,
+    /// `[pixel][q_row][q_col]`
+    pub(crate) spectra: CudaBuffer<Complex32>,
+}
+
+/// Finishes G of all pixels, some at a time, in order. Every run has a multiple of `PER_SPLIT` pixels where that fits into
+/// memory, but for the last.
+pub(crate) fn for_finished(
+    device: &Cuda,
+    spectra: &Spectra<'_, Cuda>,
+    mut work: impl FnMut(&Finished) -> Result<(), CorrectError>,
+) -> Result<(), CorrectError> {
+    let rows = spectra.rows;
+    let (pixels, plane) = (rows.shape.pixels, rows.plane());
+    if pixels == 0 || plane == 0 {
+        return Ok(());
+    }
+    let fit = (MOST_SPECTRA / (plane * size_of::<Complex32>())).clamp(1, MOST_ALONG_Y);
+    let most = if fit > PER_SPLIT { fit - fit % PER_SPLIT } else { fit }.min(pixels);
+    let fill = spectra.fill.map(|fill| UploadedFill::new(device, fill, rows)).transpose()?;
+    let mut finished = Finished { first: 0, pixels: 0, spectra: device.uninitialised(most * plane)? };
+    for first in (0..pixels).step_by(most) {
+        finished.first = first;
+        finished.pixels = most.min(pixels - first);
+        finish(device, rows, fill.as_ref(), &mut finished)?;
+        work(&finished)?;
+    }
+    Ok(())
+}
+
+/// What stands at positions that are not there, in device memory.
+struct UploadedFill {
+    means: CudaBuffer<f32>,
+    /// `[scan_row][q_col]`
+    gaps: CudaBuffer<Complex32>,
+}
+
+impl UploadedFill {
+    fn new(device: &Cuda, fill: &super::MeanFill, rows: &CudaRows) -> Result<Self, CorrectError> {
+        let q_cols = rows.shape.q_cols();
+        let mut gaps = vec![Complex32::ZERO; rows.plane()];
+        for (to, gap) in gaps.chunks_exact_mut(q_cols).zip(&fill.gaps) {
+            if let Some(gap) = gap {
+                to.copy_from_slice(gap);
+            }
+        }
+        Ok(Self { means: device.upload(&fill.means)?, gaps: device.upload(&gaps)? })
+    }
+}
+
+fn finish(
+    device: &Cuda,
+    rows: &CudaRows,
+    fill: Option<&UploadedFill>,
+    to: &mut Finished,
+) -> Result<(), CorrectError> {
+    let from = rows.spectra.argument_from(to.first * rows.plane());
+    let (means, gaps) = match fill {
+        Some(fill) => (fill.means.argument_from(to.first), fill.gaps.argument()),
+        None => (Argument::Address(0), Argument::Address(0)),
+    };
+    transform_columns(device, rows, from, (means, gaps), &to.spectra, to.pixels)
+}
+
+/// Transforms the columns of `pixels` planes from `from` to `to`, which may be the same memory.
+pub(crate) fn transform_columns(
+    device: &Cuda,
+    rows: &CudaRows,
+    from: Argument,
+    (means, gaps): (Argument, Argument),
+    to: &CudaBuffer<Complex32>,
+    pixels: usize,
+) -> Result<(), CorrectError> {
+    let (scan_rows, q_cols, plane) = (rows.shape.scan.rows, rows.shape.q_cols(), rows.plane());
+    assert!(pixels * plane <= to.len(), "the planes are fewer");
+    let line = 2 * scan_rows * size_of::<Complex32>();
+    let columns = batch(line, 8).min(q_cols);
+    let along_x = q_cols.div_ceil(columns);
+    let lines = Lines::new(device, line * columns, along_x * pixels)?;
+    let [plan, roots] = rows.column_fourier.arguments();
+    let at_once = (lines.most_blocks / along_x).clamp(1, MOST_ALONG_Y);
+    if lines.most_blocks < along_x {
+        return Err(CorrectError::Device(crate::device::DeviceError::OutOfMemory {
+            device: device.name(),
+            bytes: line * columns * along_x,
+        }));
+    }
+    let shifted = |argument: Argument, bytes: usize| match argument {
+        Argument::Address(address) if address != 0 => Argument::Address(address + bytes as u64),
+        other => other,
+    };
+    for first in (0..pixels).step_by(at_once) {
+        let launch = Launch {
+            kernel: &TRANSFORM_COLUMNS,
+            grid: [along_x as u32, at_once.min(pixels - first) as u32],
+            threads: THREADS as u32,
+            shared_bytes: lines.shared_bytes,
+            arguments: &[
+                shifted(from, first * plane * size_of::<Complex32>()),
+                to.argument_from(first * plane),
+                shifted(means, first * size_of::<f32>()),
+                gaps,
+                plan,
+                roots,
+                lines.argument(),
+                Argument::U32(scan_rows as u32),
+                Argument::U32(q_cols as u32),
+                Argument::U32(columns as u32),
+            ],
+        };
+        // SAFETY: transform_columns.cu reads and writes one plane a pixel (asserted for `to`; `from` is `to` or the rows, from a
+        // pixel that has `pixels` after it), means and gaps of the lengths that `check` compared, and uses 2 rows columns
+        // values a block, which `lines` has for each.
+        unsafe { device.launch(&launch) }?;
+    }
+    Ok(())
+}
+
+/// Adds parts `[part][len]` to `sums`.
+pub(crate) fn sum_parts(
+    device: &Cuda,
+    parts: &CudaBuffer<f64>,
+    num_parts: usize,
+    sums: &mut CudaBuffer<f64>,
+) -> Result<(), CorrectError> {
+    let len = sums.len();
+    assert!(num_parts * len <= parts.len(), "the parts are fewer");
+    let launch = Launch {
+        kernel: &SUM_PARTS,
+        grid: [len.div_ceil(THREADS) as u32, 1],
+        threads: THREADS as u32,
+        shared_bytes: 0,
+        arguments: &[
+            parts.argument(),
+            sums.argument(),
+            Argument::U32(num_parts as u32),
+            Argument::U64(len as u64),
+        ],
+    };
+    // SAFETY: sum_parts.cu reads num_parts x len values (asserted) and adds to len of them.
+    Ok(unsafe { device.launch(&launch) }?)
+}
+
+impl CorrectSpectra for Cuda {
+    fn correct_spectra(
+        &self,
+        spectra: &Spectra<'_, Cuda>,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+    ) -> Result<CorrectedSums, CorrectError> {
+        check(spectra, Some(pixels))?;
+        let plane = spectra.rows.plane();
+        let model = CudaModel::new(self, pixels, model, spectra.shape().scan)?;
+        let mut sums: CudaBuffer<f64> = self.zeros(SUMS * plane)?;
+        let mut parts: Option<CudaBuffer<f64>> = None;
+        for_finished(self, spectra, |finished| {
+            let splits = finished.pixels.div_ceil(PER_SPLIT);
+            let parts = match &mut parts {
+                Some(parts) => parts,
+                none => none.insert(self.uninitialised(splits * SUMS * plane)?),
+            };
+            let launch = Launch {
+                kernel: &CORRECT_SPECTRA,
+                grid: [plane.div_ceil(THREADS) as u32, splits as u32],
+                threads: THREADS as u32,
+                shared_bytes: 0,
+                arguments: &[
+                    finished.spectra.argument(),
+                    model.pixels_from(finished.first),
+                    model.argument(),
+                    parts.argument(),
+                    Argument::U32(finished.pixels as u32),
+                    Argument::U32(PER_SPLIT as u32),
+                ],
+            };
+            // SAFETY: correct_spectra.cu reads a plane and a `Pixel` for each of the finished pixels (`check` compared their
+            // number) and writes six planes a split; the first run has the most splits.
+            unsafe { self.launch(&launch) }?;
+            sum_parts(self, parts, splits, &mut sums)
+        })?;
+        let sums = self.download(&sums)?;
+        let sum = |at: usize| sums[at * plane..][..plane].iter().copied();
+        let complex = |at: usize| sum(at).zip(sum(at + 1)).map(|(re, im)| Complex64::new(re, im)).collect();
+        Ok(CorrectedSums {
+            corrected: complex(0),
+            numerator: complex(2),
+            denominator: sum(4).collect(),
+            transfer: sum(5).collect(),
+        })
+    }
+
+    fn overlap_function(
+        &self,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+        scan: ScanShape,
+    ) -> Result<Vec<Complex32>, CorrectError> {
+        let (got, expected) = (pixels.used.len(), pixels.angles.len());
+        if got != expected {
+            return Err(CorrectError::WrongLength { what: "use of bright-field pixels", got, expected });
+        }
+        let plane = scan.rows * (scan.cols / 2 + 1);
+        let model = CudaModel::new(self, pixels, model, scan)?;
+        let gamma: CudaBuffer<Complex32> = self.zeros(expected * plane)?;
+        for first in (0..expected).step_by(MOST_ALONG_Y) {
+            let launch = Launch {
+                kernel: &OVERLAP_FUNCTION,
+                grid: [plane.div_ceil(THREADS) as u32, MOST_ALONG_Y.min(expected - first) as u32],
+                threads: THREADS as u32,
+                shared_bytes: 0,
+                arguments: &[model.pixels_from(first), model.argument(), gamma.argument_from(first * plane)],
+            };
+            // SAFETY: overlap_function.cu reads one `Pixel` and writes one plane for each block along y.
+            unsafe { self.launch(&launch) }?;
+        }
+        Ok(self.download(&gamma)?)
+    }
+
+    fn pixel_spectrum(
+        &self,
+        spectra: &Spectra<'_, Cuda>,
+        pixel: usize,
+    ) -> Result<Vec<Complex32>, CorrectError> {
+        check(spectra, None)?;
+        let rows = spectra.rows;
+        if pixel >= rows.shape.pixels {
+            let (got, expected) = (rows.shape.pixels, pixel + 1);
+            return Err(CorrectError::WrongLength { what: "pixels, at least", got, expected });
+        }
+        let fill = spectra.fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
+        let mut finished = Finished { first: pixel, pixels: 1, spectra: self.uninitialised(rows.plane())? };
+        finish(self, rows, fill.as_ref(), &mut finished)?;
+        Ok(self.download(&finished.spectra)?)
+    }
+}

@@ -1,0 +1,22 @@
+// overlap_function: gamma(k, q) itself.
+//   in   pixels  Pixel [pixel]
+//        model   Model
+//   out  gamma   float2 [pixel][q_row][q_col]
+// One thread per q of the half plane; blockIdx.y is the pixel.
+#include "gamma.cuh"
+
+extern "C" __global__ void overlap_function(const Pixel* __restrict__ pixels, const Model* __restrict__ model_,
+                                            float2* __restrict__ gamma) {
+    const Model& model = *model_;
+    const u32 plane = model.rows * model.q_cols, q = blockIdx.x * blockDim.x + threadIdx.x;
+    if (q >= plane) return;
+    double angles[2][2];
+    float weight = 1.0f;
+    const int signs = angles_of(model, q, angles, &weight);
+    float2 value = make_float2(0.0f, 0.0f);
+    for (int s = 0; s < signs; s++) {
+        const Overlap at = overlap(model, pixels[blockIdx.y], angles[s][0], angles[s][1]);
+        value = make_float2(value.x + weight * at.re, value.y - weight * at.im);
+    }
+    gamma[(u64)blockIdx.y * plane + q] = value;
+}

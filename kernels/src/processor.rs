@@ -1,0 +1,238 @@
+//! The device a user's machine has: the processor, or a CUDA device. One type for both, chosen at run time.
+
+use num_complex::{Complex32, Complex64};
+
+use crate::correct_spectra::{
+    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, Spectra,
+};
+use crate::cuda::CudaBuffer;
+use crate::device::{Cpu, Device, DeviceError, Word};
+use crate::invert_half_plane::{InvertError, InvertHalfPlane};
+use crate::phase_moments::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
+use crate::transform_rows::{CpuRows, CudaRows, SpectraShape, TransformError, TransformRows};
+use crate::types::ScanShape;
+use crate::{Cuda, CudaUnavailable};
+
+/// The processor or a CUDA device.
+///
+/// Rows that a CUDA device has no memory for are kept and computed by the processor ([`Processor::keeper`] tells).
+#[derive(Clone, Debug)]
+pub enum Processor {
+    /// The processor.
+    Cpu,
+    /// A CUDA device.
+    Cuda(Cuda),
+}
+
+impl Processor {
+    /// The CUDA device of this number.
+    ///
+    /// # Errors
+    /// [`CudaUnavailable`] says in one line why there is none.
+    pub fn cuda(ordinal: usize) -> Result<Self, CudaUnavailable> {
+        Cuda::new(ordinal).map(Self::Cuda)
+    }
+
+    /// `cpu` or `cuda`: where these rows are kept, and what is computed of them.
+    pub fn keeper(rows: &ProcessorRows) -> &'static str {
+        match rows {
+            ProcessorRows::Cpu(_) => "cpu",
+            ProcessorRows::Cuda(_) => "cuda",
+        }
+    }
+}
+
+/// Memory of a [`Processor`].
+#[derive(Debug)]
+pub enum ProcessorBuffer<T> {
+    /// Host memory.
+    Cpu(Vec<T>),
+    /// Device memory.
+    Cuda(CudaBuffer<T>),
+}
+
+/// Transformed rows of a [`Processor`].
+#[derive(Debug)]
+pub enum ProcessorRows {
+    /// In host memory.
+    Cpu(CpuRows),
+    /// In device memory.
+    Cuda(CudaRows),
+}
+
+impl Device for Processor {
+    type Buffer<T: Word> = ProcessorBuffer<T>;
+
+    fn name(&self) -> String {
+        match self {
+            Self::Cpu => Cpu.name(),
+            Self::Cuda(cuda) => cuda.name(),
+        }
+    }
+
+    fn upload<T: Word>(&self, host: &[T]) -> Result<ProcessorBuffer<T>, DeviceError> {
+        Ok(match self {
+            Self::Cpu => ProcessorBuffer::Cpu(Cpu.upload(host)?),
+            Self::Cuda(cuda) => ProcessorBuffer::Cuda(cuda.upload(host)?),
+        })
+    }
+
+    fn download<T: Word>(&self, buffer: &ProcessorBuffer<T>) -> Result<Vec<T>, DeviceError> {
+        match (self, buffer) {
+            (_, ProcessorBuffer::Cpu(buffer)) => Cpu.download(buffer),
+            (Self::Cuda(cuda), ProcessorBuffer::Cuda(buffer)) => cuda.download(buffer),
+            (Self::Cpu, ProcessorBuffer::Cuda(_)) => Err(elsewhere()),
+        }
+    }
+
+    fn zeros<T: Word>(&self, len: usize) -> Result<ProcessorBuffer<T>, DeviceError> {
+        Ok(match self {
+            Self::Cpu => ProcessorBuffer::Cpu(Cpu.zeros(len)?),
+            Self::Cuda(cuda) => ProcessorBuffer::Cuda(cuda.zeros(len)?),
+        })
+    }
+
+    fn len<T: Word>(buffer: &ProcessorBuffer<T>) -> usize {
+        match buffer {
+            ProcessorBuffer::Cpu(buffer) => buffer.len(),
+            ProcessorBuffer::Cuda(buffer) => buffer.len(),
+        }
+    }
+}
+
+/// What is in device memory was given to the processor.
+fn elsewhere() -> DeviceError {
+    DeviceError::Failed {
+        device: Cpu.name(),
+        what: "got memory of a CUDA device, expected host memory".into(),
+    }
+}
+
+impl TransformRows for Processor {
+    type Rows = ProcessorRows;
+
+    fn open_rows(&self, shape: SpectraShape) -> Result<ProcessorRows, TransformError> {
+        if let Self::Cuda(cuda) = self {
+            match cuda.open_rows(shape) {
+                Err(TransformError::Device(DeviceError::OutOfMemory { .. })) => {}
+                opened => return opened.map(ProcessorRows::Cuda),
+            }
+        }
+        Cpu.open_rows(shape).map(ProcessorRows::Cpu)
+    }
+
+    fn shape(rows: &ProcessorRows) -> SpectraShape {
+        match rows {
+            ProcessorRows::Cpu(rows) => Cpu::shape(rows),
+            ProcessorRows::Cuda(rows) => Cuda::shape(rows),
+        }
+    }
+
+    /// The more of both.
+    fn rows_bytes(shape: SpectraShape) -> u64 {
+        Cpu::rows_bytes(shape).max(Cuda::rows_bytes(shape))
+    }
+
+    fn transform_row(
+        &self,
+        rows: &mut ProcessorRows,
+        scan_row: usize,
+        counts: &[u32],
+        covered: &[bool],
+    ) -> Result<(), TransformError> {
+        match (self, rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.transform_row(rows, scan_row, counts, covered),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
+                cuda.transform_row(rows, scan_row, counts, covered)
+            }
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+        }
+    }
+
+    fn row_spectra(&self, rows: &ProcessorRows, scan_row: usize) -> Result<Vec<Complex32>, TransformError> {
+        match (self, rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.row_spectra(rows, scan_row),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => cuda.row_spectra(rows, scan_row),
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+        }
+    }
+}
+
+impl CorrectSpectra for Processor {
+    fn correct_spectra(
+        &self,
+        spectra: &Spectra<'_, Self>,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+    ) -> Result<CorrectedSums, CorrectError> {
+        let fill = spectra.fill;
+        match (self, spectra.rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.correct_spectra(&Spectra { rows, fill }, pixels, model),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
+                cuda.correct_spectra(&Spectra { rows, fill }, pixels, model)
+            }
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+        }
+    }
+
+    fn overlap_function(
+        &self,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+        scan: ScanShape,
+    ) -> Result<Vec<Complex32>, CorrectError> {
+        match self {
+            Self::Cpu => Cpu.overlap_function(pixels, model, scan),
+            Self::Cuda(cuda) => cuda.overlap_function(pixels, model, scan),
+        }
+    }
+
+    fn pixel_spectrum(
+        &self,
+        spectra: &Spectra<'_, Self>,
+        pixel: usize,
+    ) -> Result<Vec<Complex32>, CorrectError> {
+        let fill = spectra.fill;
+        match (self, spectra.rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.pixel_spectrum(&Spectra { rows, fill }, pixel),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
+                cuda.pixel_spectrum(&Spectra { rows, fill }, pixel)
+            }
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+        }
+    }
+}
+
+impl PhaseMomentsOfPixels for Processor {
+    fn phase_moments(
+        &self,
+        spectra: &Spectra<'_, Self>,
+        pixels: &BrightFieldPixels,
+        model: &GammaModel,
+        dc: f64,
+    ) -> Result<PhaseMoments, MomentsError> {
+        let fill = spectra.fill;
+        match (self, spectra.rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.phase_moments(&Spectra { rows, fill }, pixels, model, dc),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
+                cuda.phase_moments(&Spectra { rows, fill }, pixels, model, dc)
+            }
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(CorrectError::from(elsewhere()).into()),
+        }
+    }
+}
+
+impl InvertHalfPlane for Processor {
+    fn invert_half_plane(&self, plane: &[Complex64], scan: ScanShape) -> Result<Vec<f64>, InvertError> {
+        match self {
+            Self::Cpu => Cpu.invert_half_plane(plane, scan),
+            Self::Cuda(cuda) => match cuda.invert_half_plane(plane, scan) {
+                // one image is nothing to the processor
+                Err(InvertError::Device(DeviceError::OutOfMemory { .. })) => {
+                    Cpu.invert_half_plane(plane, scan)
+                }
+                inverted => inverted,
+            },
+        }
+    }
+}
