@@ -11,6 +11,7 @@ use ingest::stream::threshold::Threshold;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::device::DeviceChoice;
 use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
 use crate::request::MOST_THREADS;
 use crate::rings::{Ring, Rings};
@@ -191,6 +192,8 @@ pub struct LimitsConfig {
     pub memory_gb: Option<f64>,
     /// Worker threads.
     pub threads: Option<usize>,
+    /// What computes phases: `auto`, `cpu`, `cuda` or `cuda:NUMBER`.
+    pub device: Option<DeviceChoice>,
 }
 
 /// `[virtual_detectors]`: `IN,OUT` in units of the bright-field radius.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use ingest::stream::threshold::Threshold;
+use kernels::Processor;
 use kernels::types::{ABERRATIONS, Aberration, Degrees, Milliradians, Nanometres, ScanShape};
 
 use crate::optics::{OpticsRequest, OpticsValues};
@@ -26,6 +27,7 @@ pub fn prepare(out: &Path, quiet: bool, stop: StopFlag) -> anyhow::Result<(Truth
         at_once: 1,
         out: out.join("result"),
         optics: OpticsRequest { flags: optics_of(&truth)?, optics_file: None, ..Default::default() },
+        processor: Processor::Cpu,
         memory_budget_bytes: None,
         threads: None,
         loss: false,
@@ -133,6 +135,7 @@ mod tests {
                 optics_file: None,
                 ..Default::default()
             },
+            processor: Processor::Cpu,
             memory_budget_bytes: None,
             threads: None,
             loss: false,

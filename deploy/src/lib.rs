@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod device;
 pub mod doctor;
 pub mod inspect;
 pub mod open;

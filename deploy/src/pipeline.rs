@@ -38,11 +38,11 @@ use ingest::counters::IngestCounters;
 use ingest::dectris::FileSet;
 use ingest::raw::RawBatch;
 use ingest::source::FileSource;
-use kernels::Cpu;
 use kernels::reduce_frames::ReduceFrames;
 use kernels::types::{DetectorShape, Gap, Item};
+use kernels::{Cpu, Processor};
 use resident::{Event, Resident};
-use ssb::{LiveResult, LiveSettings, LiveSpectra, LiveSsb, Preview, SsbDevice};
+use ssb::{LiveResult, LiveSettings, LiveSpectra, LiveSsb, Preview};
 
 use crate::open::open;
 use crate::optics::ResolvedOptics;
@@ -89,7 +89,7 @@ pub fn run(request: RunRequest) -> anyhow::Result<Vec<RunReport>> {
     let (set, optics) = open(&request)?;
     let subject = Subject::of_files(&set, &request.master);
     let source = file_source(&set, &request.stop);
-    let finished = run_source(Cpu, &request, (subject, optics, opening), source, Listener::default())?;
+    let finished = run_source(&request, (subject, optics, opening), source, Listener::default())?;
     Ok(vec![finished.report])
 }
 
@@ -183,26 +183,22 @@ impl Default for Listener<'_> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_source<D>(
-    device: D,
+pub fn run_source(
     request: &RunRequest,
     what: (Subject, ResolvedOptics, Instant),
     source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
     listener: Listener<'_>,
-) -> anyhow::Result<Finished<D>>
-where
-    D: ReduceFrames + SsbDevice,
-{
+) -> anyhow::Result<Finished<Processor>> {
     let (subject, optics, opening) = what;
     let unwritable = listener.unwritable;
     let (prepared, _made) = Prepared::new(request, subject, optics, opening, unwritable)?;
-    let (streamed, spectra) = stream(device.clone(), request, &prepared, source, listener)?;
+    let (streamed, spectra) = stream(request, &prepared, source, listener)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
     let detector = prepared.subject.detector;
     let not_writable = prepared.not_writable.clone();
-    let mut finished = account::settle(&device, request, prepared, streamed, spectra)?;
+    let mut finished = account::settle(request, prepared, streamed, spectra)?;
     let Finished { report, images, .. } = &mut finished;
     let has_phase = images.iter().any(|image| image.quantity() == Quantity::Phase);
     let outcome = match (report.interrupted, has_phase) {
@@ -280,21 +276,17 @@ struct Streamed {
 }
 
 /// Sends an acquisition through every stage, up to the reconstruction, while telling the progress.
-fn stream<D>(
-    device: D,
+fn stream(
     request: &RunRequest,
     prepared: &Prepared,
     source: impl FnOnce(Sender<Item<RawBatch>>, Arc<IngestCounters>) + Send,
     listener: Listener<'_>,
-) -> anyhow::Result<(Streamed, Option<LiveSpectra<D>>)>
-where
-    D: ReduceFrames + SsbDevice,
-{
+) -> anyhow::Result<(Streamed, Option<LiveSpectra<Processor>>)> {
     let Prepared { subject, resident, .. } = prepared;
     let frames = subject.frames_expected;
     let showing = listener.previews.as_ref().map(|_| Showing::default());
     let settings = LiveSettings { previews: listener.previews, ..prepared.live_settings() };
-    let live = LiveSsb::new(device.clone(), settings);
+    let live = LiveSsb::new(request.processor.clone(), settings);
     let progress = Progress::new(frames, Voice::for_stderr(request.quiet));
     for note in &prepared.notes {
         progress.note(note);
@@ -302,7 +294,7 @@ where
     std::thread::scope(|scope| {
         let (results, results_in) = bounded(1);
         let live_ssb = move |events| live.run(events, results);
-        let stages = start_stages(scope, device, source, (frames, showing), resident, live_ssb)?;
+        let stages = start_stages(scope, Cpu, source, (frames, showing), resident, live_ssb)?;
         (listener.started)(Running {
             resident: resident.clone(),
             counters: stages.counters.clone(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::ensure;
 use ingest::stream::threshold::Threshold;
+use kernels::Processor;
 
 use crate::optics::OpticsRequest;
 use crate::rings::Rings;
@@ -29,6 +30,8 @@ pub struct RunRequest {
     pub at_once: u64,
     /// Worker threads, at most [`MOST_THREADS`]; none: one a core.
     pub threads: Option<usize>,
+    /// What computes phases.
+    pub processor: Processor,
     /// Also compute the mean phase and the phase-variance loss (one inverse transform a bright-field pixel).
     pub loss: bool,
     /// Say nothing on stderr but errors.

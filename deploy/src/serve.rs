@@ -45,6 +45,7 @@ use ingest::record::{LogReport, RecordCounters, RecordError, RecordLog, RecordSe
 use ingest::stream::receive::{ReceiveCounters, ReceiveSettings, ReceiveStage};
 use ingest::stream::source::StreamSource;
 use ingest::stream::threshold::Threshold;
+use kernels::Processor;
 use kernels::types::ScanShape;
 
 use crate::optics::{
@@ -89,6 +90,8 @@ pub struct ServeRequest {
     pub memory_budget_bytes: Option<u64>,
     /// Worker threads; none: one a core.
     pub threads: Option<usize>,
+    /// What computes phases.
+    pub processor: Processor,
     /// Series after which it ends; none: it stays.
     pub most_series: Option<u64>,
     /// Raised to end it in good order.

@@ -92,6 +92,33 @@ impl Cuda {
         self.driver.write(Queue::Main, to, bytes).map_err(|error| self.error(error, bytes.len()))
     }
 
+    /// Copies host memory to the device beside the main queue, which waits for it before what it is given next.
+    ///
+    /// The copy in turn waits for all that the main queue was given before: the memory may be that of a buffer which was
+    /// dropped while kernels that read it were still queued. Without that fence they would read what is written here.
+    pub(crate) fn upload_beside<T: Word>(&self, host: &[T]) -> Result<CudaBuffer<T>, DeviceError> {
+        let buffer = self.uninitialised(host.len())?;
+        self.fence(Queue::Upload, Queue::Main)?;
+        self.write_beside(&buffer, host)?;
+        self.fence(Queue::Main, Queue::Upload)?;
+        Ok(buffer)
+    }
+
+    fn write_beside<T: Word>(&self, buffer: &CudaBuffer<T>, host: &[T]) -> Result<(), DeviceError> {
+        let bytes: &[u8] = bytemuck::cast_slice(host);
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => self
+                .driver
+                .write(Queue::Upload, buffer.address, bytes)
+                .map_err(|error| self.error(error, bytes.len())),
+        }
+    }
+
+    fn fence(&self, queue: Queue, other: Queue) -> Result<(), DeviceError> {
+        self.driver.wait(queue, other).map_err(|error| self.error(error, 0))
+    }
+
     /// Issues a kernel to the main queue.
     ///
     /// # Safety

@@ -15,7 +15,7 @@ use crate::{Cuda, CudaUnavailable};
 
 /// The processor or a CUDA device.
 ///
-/// Rows that a CUDA device has no memory for are kept and computed by the processor ([`Processor::keeper`] tells).
+/// Rows that a CUDA device has no memory for are kept and computed by the processor ([`TransformRows::keeper`] tells).
 #[derive(Clone, Debug)]
 pub enum Processor {
     /// The processor.
@@ -31,14 +31,6 @@ impl Processor {
     /// [`CudaUnavailable`] says in one line why there is none.
     pub fn cuda(ordinal: usize) -> Result<Self, CudaUnavailable> {
         Cuda::new(ordinal).map(Self::Cuda)
-    }
-
-    /// `cpu` or `cuda`: where these rows are kept, and what is computed of them.
-    pub fn keeper(rows: &ProcessorRows) -> &'static str {
-        match rows {
-            ProcessorRows::Cpu(_) => "cpu",
-            ProcessorRows::Cuda(_) => "cuda",
-        }
     }
 }
 
@@ -125,6 +117,13 @@ impl TransformRows for Processor {
         match rows {
             ProcessorRows::Cpu(rows) => Cpu::shape(rows),
             ProcessorRows::Cuda(rows) => Cuda::shape(rows),
+        }
+    }
+
+    fn keeper(rows: &ProcessorRows) -> &'static str {
+        match rows {
+            ProcessorRows::Cpu(rows) => Cpu::keeper(rows),
+            ProcessorRows::Cuda(rows) => Cuda::keeper(rows),
         }
     }
 

@@ -117,6 +117,9 @@ pub trait TransformRows: Device {
     /// The shape the rows were opened with.
     fn shape(rows: &Self::Rows) -> SpectraShape;
 
+    /// `cpu` or `cuda`: where these rows are kept, and what is computed of them.
+    fn keeper(rows: &Self::Rows) -> &'static str;
+
     /// Bytes that all rows of a scan take.
     fn rows_bytes(shape: SpectraShape) -> u64;
 

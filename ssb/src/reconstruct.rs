@@ -76,6 +76,8 @@ pub struct Reconstruction {
     pub warnings: Vec<Warning>,
     /// How long it took.
     pub timings: Timings,
+    /// `cpu` or `cuda`: what computed it.
+    pub device: &'static str,
 }
 
 impl Reconstruction {
@@ -179,6 +181,7 @@ pub fn reconstruct<D: SsbDevice>(
         num_covered,
         warnings,
         timings,
+        device: spectra.keeper(),
     })
 }
 

@@ -89,6 +89,11 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
         self.shape.scan
     }
 
+    /// `cpu` or `cuda`: what computes on them.
+    pub fn keeper(&self) -> &'static str {
+        D::keeper(&self.rows)
+    }
+
     /// Number of scan positions that are there.
     pub fn num_covered(&self) -> usize {
         self.covered.iter().filter(|&&covered| covered).count()

@@ -55,6 +55,7 @@ fn a_run_on_the_golden_acquisition_gives_every_golden() {
             at_once: 1,
             out: out.path().to_path_buf(),
             optics: OpticsRequest { flags, optics_file: None, ..Default::default() },
+            processor: kernels::Processor::Cpu,
             memory_budget_bytes: None,
             threads: None,
             loss: true,

@@ -146,6 +146,7 @@ fn run(master: &Path, out: &Path, told: Told, is_pinned: bool) -> RunReport {
         at_once: 1,
         out: out.to_owned(),
         optics: OpticsRequest { flags, ..OpticsRequest::default() },
+        processor: kernels::Processor::Cpu,
         memory_budget_bytes: None,
         threads: None,
         loss: false,

@@ -6,7 +6,7 @@ use clap::Args;
 use ingest::stream::threshold::Threshold;
 
 use super::OpticsArgs;
-use crate::optics::OpticsError;
+use crate::device::DeviceChoice;
 use crate::request::{RunRequest, StopFlag, parse_threads};
 use crate::rings::{Ring, Rings};
 
@@ -69,6 +69,9 @@ pub struct LimitArgs {
     /// Worker threads; one a core when not given.
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
+    /// What computes phases: auto (a CUDA device where there is one), cpu, cuda, or cuda:NUMBER [default: auto].
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceChoice>,
     /// Also compute the mean phase and the phase-variance loss (one inverse transform a bright-field pixel).
     #[arg(long, overrides_with = "no_loss")]
     pub loss: bool,
@@ -91,8 +94,8 @@ impl RunArgs {
     /// The run that is asked for, its optics file read; it ends when `stop` is raised.
     ///
     /// # Errors
-    /// [`OpticsError::OpticsFile`].
-    pub fn request(&self, stop: StopFlag) -> Result<RunRequest, OpticsError> {
+    /// The optics file cannot be read; a CUDA device was asked for and cannot be used.
+    pub fn request(&self, stop: StopFlag) -> anyhow::Result<RunRequest> {
         Ok(RunRequest {
             master: self.master.clone(),
             series: self.series.clone(),
@@ -100,6 +103,7 @@ impl RunArgs {
             at_once: 1,
             out: self.out.clone(),
             optics: self.optics.request()?,
+            processor: self.limits.device.unwrap_or_default().open()?,
             memory_budget_bytes: self.limits.memory_gb.map(|gb| (gb * 1e9) as u64),
             threads: self.limits.threads,
             loss: self.limits.loss,

@@ -15,6 +15,7 @@ use super::{Ending, OpticsArgs, tell};
 use crate::config::{
     self, Config, DEFAULT_LISTEN, DEFAULT_RING_MIB, DEFAULT_SILENCE_S, RecordConfig, RingsConfig,
 };
+use crate::device::DeviceChoice;
 use crate::request::{StopFlag, WrongFlags, parse_threads};
 use crate::rings::{Ring, Rings};
 use crate::serve::{ExportRequest, ServeRequest};
@@ -71,6 +72,9 @@ pub struct ServeArgs {
     /// Worker threads; one a core when not given.
     #[arg(long, value_name = "N", env = "SIDEBAND_THREADS", value_parser = parse_threads)]
     pub threads: Option<usize>,
+    /// What computes phases: auto (a CUDA device where there is one), cpu, cuda, or cuda:NUMBER [default: auto].
+    #[arg(long, value_name = "DEVICE", env = "SIDEBAND_DEVICE")]
+    pub device: Option<DeviceChoice>,
     /// End after so many series; stays when not given.
     #[arg(long, value_name = "N")]
     pub series: Option<u64>,
@@ -148,6 +152,7 @@ impl ServeArgs {
             ring_bytes: (ring_mib as usize) << 20,
             memory_budget_bytes: memory_gb.map(|gb| (gb * 1e9) as u64),
             threads: self.threads.or(file.limits.threads),
+            processor: self.device.or(file.limits.device).unwrap_or_default().open()?,
             most_series: self.series,
             stop,
         })

@@ -56,6 +56,7 @@ const TABLES: [(&str, &[(&str, Unsaid)]); 8] = [
         &[
             ("memory_gb", Example("from the memory that is free", "32.0")),
             ("threads", Example("one a core", "8")),
+            ("device", Default("\"auto\"")),
         ],
     ),
     (
@@ -169,7 +170,7 @@ mod tests {
             results: ResultsConfig { out: path() },
             record: RecordConfig { folder: path(), most_gb: Some(1.0), remove_oldest: Some(true) },
             export: ExportConfig { on_completion: Some(true), folder: path() },
-            limits: LimitsConfig { memory_gb: Some(1.0), threads: Some(1) },
+            limits: LimitsConfig { memory_gb: Some(1.0), threads: Some(1), device: Some(DeviceChoice::Cpu) },
             virtual_detectors: RingsConfig {
                 bf_ring: Some("0,1".to_owned()),
                 adf_ring: Some("0,1".to_owned()),

@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use kernels::Processor;
 use kernels::types::{Gap, GapReason, Milliradians, Pixels};
 use resident::Snapshot;
-use ssb::{LiveResult, LiveSpectra, Reconstruction, SsbDevice};
+use ssb::{LiveResult, LiveSpectra, Reconstruction};
 
 use super::again::Finished;
 use super::chosen::Choices;
 use super::of_series::SHAPE_UNKNOWN;
 use super::prepare::Prepared;
 use super::{Filled, Streamed, final_images};
+use crate::device::described;
 use crate::doctor::peak_memory_bytes;
 use crate::optics::{MeasuredBrightField, ResolvedOptics, surplus};
 use crate::output::Image;
@@ -67,13 +69,12 @@ pub(super) fn of_choices(
 }
 
 /// Computes the images and draws up the report of a run of which at least one frame came.
-pub(super) fn settle<D: SsbDevice>(
-    device: &D,
+pub(super) fn settle(
     request: &RunRequest,
     prepared: Prepared,
     streamed: Streamed,
-    spectra: Option<LiveSpectra<D>>,
-) -> anyhow::Result<Finished<D>> {
+    spectra: Option<LiveSpectra<Processor>>,
+) -> anyhow::Result<Finished<Processor>> {
     let spectra_bytes = prepared.spectra_bytes;
     let Prepared { subject, chosen, pixel_mask, resident, started, elapsed: open_time, .. } = prepared;
     let Streamed { filled, live } = streamed;
@@ -96,7 +97,7 @@ pub(super) fn settle<D: SsbDevice>(
         started_utc: utc(started),
         status,
         interrupted: missing > 0 && request.stop.is_raised(),
-        device: device.name(),
+        device: described(&request.processor),
         input: Input { compressed_bytes: filled.counters.bytes.get(), ..subject.input },
         frames: Frames {
             expected: subject.frames_expected,
@@ -122,7 +123,18 @@ pub(super) fn settle<D: SsbDevice>(
     };
     let spectra = spectra.map(Arc::new);
     let not_written = None;
-    Ok(Finished { report, images, live, spectra, choices, not_written, lasting_warnings, spectra_bytes })
+    let device = request.processor.clone();
+    Ok(Finished {
+        report,
+        images,
+        live,
+        spectra,
+        choices,
+        not_written,
+        device,
+        lasting_warnings,
+        spectra_bytes,
+    })
 }
 
 fn measured(live: &LiveResult, optics: &ResolvedOptics) -> MeasuredBrightField {

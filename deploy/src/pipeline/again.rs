@@ -28,6 +28,8 @@ pub struct Finished<D: SsbDevice> {
     pub choices: Choices,
     /// Why nothing could be written, where that was to be borne.
     pub not_written: Option<String>,
+    /// What computes phases.
+    pub(super) device: D,
     /// What there is to be said whatever is chosen.
     pub(super) lasting_warnings: Vec<String>,
     /// Most bytes the spectra may take.
@@ -39,13 +41,7 @@ impl<D: SsbDevice> Finished<D> {
     ///
     /// # Errors
     /// An image cannot be computed. That there is no phase is a warning in the account.
-    pub fn again(
-        &self,
-        device: D,
-        snapshot: &Snapshot,
-        pixel_mask: &[u32],
-        choices: Choices,
-    ) -> anyhow::Result<Self> {
+    pub fn again(&self, snapshot: &Snapshot, pixel_mask: &[u32], choices: Choices) -> anyhow::Result<Self> {
         let settings = LiveSettings {
             microscope: Microscope::new(choices.optics.known()),
             rows: if choices.optics.is_shape_known() { Rows::Transform } else { Rows::Leave },
@@ -58,7 +54,7 @@ impl<D: SsbDevice> Finished<D> {
         let snapshot = &snapshot.with_geometry(geometry)?;
         // rows of another geometry are others
         let held = self.spectra.as_ref().filter(|_| self.choices.optics.geometry == geometry);
-        let made = reconstruct_again(device, settings, snapshot, held);
+        let made = reconstruct_again(self.device.clone(), settings, snapshot, held);
         let (live, spectra) = match made {
             Ok(again) => (Ok(again.result), again.spectra),
             Err(error) => (Err(error.into()), held.cloned()),
@@ -77,7 +73,18 @@ impl<D: SsbDevice> Finished<D> {
         };
         let lasting_warnings = self.lasting_warnings.clone();
         let (spectra_bytes, not_written) = (self.spectra_bytes, self.not_written.clone());
-        Ok(Self { report, images, live, spectra, choices, not_written, lasting_warnings, spectra_bytes })
+        let device = self.device.clone();
+        Ok(Self {
+            report,
+            images,
+            live,
+            spectra,
+            choices,
+            not_written,
+            device,
+            lasting_warnings,
+            spectra_bytes,
+        })
     }
 
     /// What there is to be said whatever is chosen.

@@ -3,8 +3,8 @@
 use std::f64::consts::PI;
 
 use anyhow::{anyhow, ensure};
-use kernels::lanes::PixelBlock;
-use kernels::transform_rows::SpectraShape;
+use kernels::Processor;
+use kernels::transform_rows::{SpectraShape, TransformRows};
 use kernels::types::{DetectorShape, ScanShape};
 use resident::ResidentError;
 
@@ -109,8 +109,7 @@ impl Needs {
 /// Bytes of the spectra of so many detector pixels.
 fn spectra_bytes(scan: ScanShape, pixels: u64) -> u64 {
     let pixels = usize::try_from(pixels).unwrap_or(usize::MAX);
-    let row = SpectraShape { scan, pixels }.row_len() as u64;
-    row.saturating_mul(size_of::<PixelBlock>() as u64).saturating_mul(scan.rows as u64)
+    Processor::rows_bytes(SpectraShape { scan, pixels })
 }
 
 /// A sentence about a bright-field disk that is larger than the detector, where that is known beforehand; with what the spectra

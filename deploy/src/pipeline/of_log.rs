@@ -11,7 +11,6 @@ use ingest::stream::kind::ChannelKind;
 use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::StreamSource;
 use ingest::stream::threshold::Threshold;
-use kernels::Cpu;
 
 use super::{Listener, SeriesOptics, folder_name, of_series, run_source};
 use crate::optics::ResolvedOptics;
@@ -136,7 +135,7 @@ fn run_channel(
         let frames = |raw, _counters| {
             source.read_series(settings, &raw);
         };
-        let finished = run_source(Cpu, &request, (subject, optics, opening), frames, Listener::default());
+        let finished = run_source(&request, (subject, optics, opening), frames, Listener::default());
         // whatever follows in the log is not read
         drop(source);
         let _ = reading.join();

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::{Announced, ChannelReading, SeriesEnd, StreamSource};
 use ingest::stream::threshold::Threshold;
-use kernels::Cpu;
+use kernels::Processor;
 use kernels::types::{CountType, ScanShape};
 use ssb::{Moments, Preview};
 
@@ -185,6 +185,7 @@ impl Acquiring {
             threshold: Threshold::First,
             out: folder,
             optics: request.optics.clone(),
+            processor: request.processor.clone(),
             memory_budget_bytes: request.memory_budget_bytes.map(|bytes| bytes / at_once),
             at_once,
             threads: None,
@@ -216,7 +217,7 @@ impl Acquiring {
                 // nobody reads: the daemon ends
                 let _ = readings.send((ChannelReading { settings, frames, counts }, told));
             };
-            run_source(Cpu, &run, (self.subject, self.choices.optics, self.opening), frames, listener)
+            run_source(&run, (self.subject, self.choices.optics, self.opening), frames, listener)
         });
         let lost = hub.not_saved() - not_saved;
         if lost > 0 {
@@ -282,7 +283,7 @@ pub(super) fn ask_for_export(series: &Series, hub: &Hub) -> anyhow::Result<Progr
 fn conclude(
     series: &Series,
     belongs: PathBuf,
-    finished: anyhow::Result<Finished<Cpu>>,
+    finished: anyhow::Result<Finished<Processor>>,
     end: Option<SeriesEnd>,
 ) -> anyhow::Result<()> {
     let ended = Ended {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use kernels::Cpu;
+use kernels::Processor;
 use kernels::types::{ABERRATIONS, Aberration, Degrees, Nanometres, Optics};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(super) struct Phase {
     made: Option<Arc<Reconstruction>>,
     field: Option<Arc<BrightField>>,
     /// To reconstruct again; and the optics it was made with.
-    spectra: Option<(Arc<LiveSpectra<Cpu>>, Optics)>,
+    spectra: Option<(Arc<LiveSpectra<Processor>>, Optics)>,
 }
 
 impl Phase {
@@ -48,7 +48,7 @@ impl Phase {
     }
 
     /// What it was made of, and with which optics: it can be made again by others.
-    pub(super) fn keep(&mut self, spectra: Arc<LiveSpectra<Cpu>>, optics: Optics) {
+    pub(super) fn keep(&mut self, spectra: Arc<LiveSpectra<Processor>>, optics: Optics) {
         self.spectra = Some((spectra, optics));
     }
 
@@ -90,7 +90,7 @@ impl Phase {
             "rows_final": self.rows,
             "pixels_used": made.num_pixels,
             "can_be_made_again": self.spectra.is_some(),
-            "device": "cpu",
+            "device": made.device,
         }))
     }
 
@@ -104,7 +104,7 @@ impl Phase {
 /// Everything for another reconstruction.
 #[derive(Clone, Debug)]
 pub(super) struct Again {
-    spectra: Arc<LiveSpectra<Cpu>>,
+    spectra: Arc<LiveSpectra<Processor>>,
     optics: Optics,
     field: Arc<BrightField>,
 }

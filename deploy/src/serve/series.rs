@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 use ingest::record::{LogKey, Which};
 use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::Announced;
-use kernels::Cpu;
+use kernels::Processor;
 use kernels::types::ScanGeometry;
 use resident::{MaskImages, Snapshot};
 use ssb::{BrightField, LiveResult, Preview};
@@ -105,7 +105,7 @@ struct Inner {
     /// Counts up with every choice.
     revision: u64,
     /// The results, as long as they are in memory.
-    finished: Option<Arc<Finished<Cpu>>>,
+    finished: Option<Arc<Finished<Processor>>>,
     ended: Option<Ended>,
     /// What its results come to.
     in_words: Option<InWords>,

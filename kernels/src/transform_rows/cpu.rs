@@ -27,6 +27,10 @@ impl TransformRows for Cpu {
         rows.shape
     }
 
+    fn keeper(_: &CpuRows) -> &'static str {
+        "cpu"
+    }
+
     fn rows_bytes(shape: SpectraShape) -> u64 {
         let row = (shape.row_len() as u64).saturating_mul(size_of::<PixelBlock>() as u64);
         row.saturating_mul(shape.scan.rows as u64)

@@ -60,6 +60,10 @@ impl TransformRows for Cuda {
         rows.shape
     }
 
+    fn keeper(_: &CudaRows) -> &'static str {
+        "cuda"
+    }
+
     fn rows_bytes(shape: SpectraShape) -> u64 {
         let row = (shape.pixels as u64).saturating_mul(shape.q_cols() as u64).saturating_mul(8);
         row.saturating_mul(shape.scan.rows as u64)
@@ -79,9 +83,9 @@ impl TransformRows for Cuda {
             return Ok(());
         }
         let (pixels, cols) = (shape.pixels, shape.scan.cols);
-        let counts = self.upload(counts)?;
+        let counts = self.upload_beside(counts)?;
         let flags: Vec<u8> = covered.iter().map(|&covered| covered.into()).collect();
-        let flags = self.upload(&flags)?;
+        let flags = self.upload_beside(&flags)?;
         let line = 2 * cols * size_of::<Complex32>();
         let pairs = batch(line, 8);
         let blocks = pixels.div_ceil(2 * pairs);

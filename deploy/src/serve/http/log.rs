@@ -110,6 +110,7 @@ async fn finish(
         },
         out: shared.request.out.clone(),
         optics,
+        processor: shared.request.processor.clone(),
         memory_budget_bytes: shared.request.memory_budget_bytes,
         at_once: 1,
         threads: None,

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use kernels::Cpu;
+use kernels::Processor;
 
 use super::{SHARED, Series};
 use crate::output::Quantity;
@@ -18,7 +18,7 @@ pub(super) struct InWords {
 }
 
 impl InWords {
-    pub(super) fn of(finished: &Finished<Cpu>) -> Self {
+    pub(super) fn of(finished: &Finished<Processor>) -> Self {
         let (report, frames) = (&finished.report, &finished.report.frames);
         let has_phase = finished.images.iter().any(|image| image.quantity() == Quantity::Phase);
         let no_phase = match (has_phase, report.optics.unknown_text()) {

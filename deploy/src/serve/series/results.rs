@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use anyhow::{Context, anyhow, ensure};
-use kernels::Cpu;
+use kernels::Processor;
 use serde_json::{Value, json};
 
 use super::{Ended, InWords, Series, SeriesState};
@@ -76,7 +76,7 @@ impl Series {
     }
 
     /// It is over, with results.
-    pub(in crate::serve) fn finished(&self, finished: Finished<Cpu>, ended: Ended) {
+    pub(in crate::serve) fn finished(&self, finished: Finished<Processor>, ended: Ended) {
         let mut inner = self.inner();
         inner.ended = Some(ended);
         drop(inner);
@@ -84,7 +84,7 @@ impl Series {
     }
 
     /// Shows results.
-    fn take(&self, finished: Finished<Cpu>) {
+    fn take(&self, finished: Finished<Processor>) {
         let mut inner = self.inner();
         let report = &finished.report;
         let is_complete = report.status == Status::Complete;
@@ -126,7 +126,7 @@ impl Series {
             }
             (finished.clone(), running.resident.snapshot(), running.pixel_mask.clone(), choices)
         };
-        let mut again = finished.again(Cpu, &snapshot, &pixel_mask, choices)?;
+        let mut again = finished.again(&snapshot, &pixel_mask, choices)?;
         if let Some(folder) = self.belongs() {
             let written = again.write(&folder);
             again.not_written = written.as_ref().err().map(|error| format!("{error:#}"));
