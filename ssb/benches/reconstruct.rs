@@ -2,19 +2,20 @@
 //!
 //! `cargo bench -p ssb` prints time per step for a 128 x 128 scan of about 7,800 bright-field pixels and, where memory
 //! allows, 256 x 256. With `SIDEBAND_PYTHON` set to a Python with numpy it also runs `tests/peers/ssb_numpy.py` and
-//! compares phases. `-- --check` runs a small case once, for its answer.
+//! compares phases. `-- --check` runs a small case once, for its answer; `-- --cuda` the CUDA device
+//! beside the processor.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernels::Cpu;
 use kernels::lanes::InstructionSet;
 use kernels::types::{
     Aberration, Aberrations, Degrees, DetectorShape, Kilovolts, Milliradians, Nanometres, Optics, Pixels,
     ScanShape,
 };
+use kernels::{Cpu, Processor};
 use ssb::reconstruct::reconstruct;
-use ssb::{BrightField, LiveSpectra, Moments, Options, Reconstruction};
+use ssb::{BrightField, LiveSpectra, Moments, Options, Reconstruction, SsbDevice};
 
 /// The largest difference from numpy's phase that is accepted.
 const PHASE_BOUND_RAD: f64 = 2e-5;
@@ -82,6 +83,9 @@ fn case(scan: ScanShape, radius_px: f64, names: &[(&str, f64)]) -> Case {
     Case { scan, optics, field, counts }
 }
 
+/// The largest difference of a CUDA device's phase from the processor's that is accepted.
+const DEVICE_BOUND_RAD: f64 = 2e-5;
+
 struct Run {
     rows: Duration,
     result: Reconstruction,
@@ -90,8 +94,13 @@ struct Run {
 
 /// What is timed as `rows` starts from u32 counts in memory, one scan row at a time, as the resident gives them.
 fn run(case: &Case, moments: Moments) -> Run {
+    run_on(&Cpu, case, moments, 1)
+}
+
+/// The same on a device, reconstructed `times` times: the last one counts.
+fn run_on<D: SsbDevice>(device: &D, case: &Case, moments: Moments, times: usize) -> Run {
     let ScanShape { rows, cols } = case.scan;
-    let mut spectra = LiveSpectra::new(Cpu, case.scan, case.field.pixels.clone()).unwrap();
+    let mut spectra = LiveSpectra::new(device.clone(), case.scan, case.field.pixels.clone()).expect("memory");
     let covered = vec![true; cols];
     let mut time = Duration::ZERO;
     for scan_row in 0..rows {
@@ -103,7 +112,13 @@ fn run(case: &Case, moments: Moments) -> Run {
         time += start.elapsed();
     }
     let options = Options { moments, ..Options::default() };
-    let result = reconstruct(&spectra, &case.field, &case.optics, &options).expect("a reconstruction");
+    let made = || reconstruct(&spectra, &case.field, &case.optics, &options).expect("a reconstruction");
+    let first = made();
+    let result = (1..times).fold(first, |first, _| {
+        let again = made();
+        assert!(again.phase == first.phase, "the same spectra gave another phase");
+        again
+    });
     Run { rows: time, result, bytes: spectra.bytes() }
 }
 
@@ -191,6 +206,36 @@ fn print(case: &Case, run: &Run) {
     );
 }
 
+/// The CUDA device beside the processor, where there is one.
+fn on_cuda(names: &[(&str, f64)]) {
+    let device = match Processor::cuda(0) {
+        Ok(device) => device,
+        Err(why) => return println!("CUDA: not run: {why}"),
+    };
+    let small = case(ScanShape { rows: 128, cols: 126 }, 49.85, names);
+    let run_there = run_on(&device, &small, Moments::Compute, 3);
+    print!("CUDA: ");
+    print(&small, &run_there);
+    let here = run(&small, Moments::Compute);
+    let pairs = run_there.result.phase.iter().zip(&here.result.phase);
+    let worst = pairs.map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs()).fold(0.0, f64::max);
+    assert!(worst <= DEVICE_BOUND_RAD, "phase differs from the processor's by {worst:e} rad");
+    let losses = [&run_there, &here].map(|run| run.result.loss.expect("moments were asked for"));
+    println!("phase differs from the processor's by {worst:.1e} rad, loss {} and {}", losses[0], losses[1]);
+    drop(small);
+    for (scan, least) in [(256, 6u64 << 30), (512, 24 << 30)] {
+        if available_bytes() < least {
+            println!("CUDA, {scan}x{scan}: not run, less than {} GiB of memory free", least >> 30);
+            continue;
+        }
+        let case = case(ScanShape { rows: scan, cols: scan }, 52.9, names);
+        for moments in [Moments::Skip, Moments::Compute] {
+            print!("CUDA: ");
+            print(&case, &run_on(&device, &case, moments, 5));
+        }
+    }
+}
+
 fn available_bytes() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find(|line| line.starts_with("MemAvailable:"));
@@ -212,6 +257,10 @@ fn main() {
             }
         }
         return;
+    }
+    if std::env::args().any(|arg| arg == "--cuda") {
+        on_cuda(&low);
+        return on_cuda(&high);
     }
     println!(
         "{} threads, {:?}",
