@@ -11,17 +11,17 @@ use std::sync::Arc;
 use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
 use ingest::source::FileSource;
-use kernels::Cpu;
 use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, GammaModel};
 use kernels::types::{
     Aberration, Aberrations, CountBuffer, Degrees, DetectorShape, FrameBatch, Item, Kilovolts, Milliradians,
     Nanometres, Optics, ScanShape,
 };
+use kernels::{Cpu, Cuda};
 use num_complex::Complex64;
 use serde_json::Value;
 use ssb::bright_field::bright_field;
 use ssb::reconstruct::reconstruct;
-use ssb::{BrightField, LiveSpectra, Moments, Options, Pattern, Pins, Reconstruction};
+use ssb::{BrightField, LiveSpectra, Moments, Options, Pattern, Pins, Reconstruction, SsbDevice};
 use tests::not_run;
 use tests::npy::Npy;
 
@@ -131,7 +131,16 @@ impl Set {
     }
 
     fn spectra(&self, pixels: &[u32], order: impl Iterator<Item = usize>) -> LiveSpectra<Cpu> {
-        let mut spectra = LiveSpectra::new(Cpu, self.scan, pixels.to_vec()).unwrap();
+        self.spectra_on(Cpu, pixels, order)
+    }
+
+    fn spectra_on<D: SsbDevice>(
+        &self,
+        device: D,
+        pixels: &[u32],
+        order: impl Iterator<Item = usize>,
+    ) -> LiveSpectra<D> {
+        let mut spectra = LiveSpectra::new(device, self.scan, pixels.to_vec()).unwrap();
         let cols = self.scan.cols;
         for scan_row in order {
             let frames = &self.counts[scan_row * cols * self.detector.pixels()..];
@@ -213,7 +222,7 @@ fn matches_golden(set: &Set, result: &Reconstruction, calibration: &str) {
     );
 }
 
-fn reconstructions_match(name: &str) {
+fn reconstructions_match<D: SsbDevice>(device: &D, name: &str) {
     let Some(set) = set(name) else { return };
     let options = Options { moments: Moments::Compute, ..Options::default() };
     for (calibration, suffix, pins) in
@@ -232,12 +241,12 @@ fn reconstructions_match(name: &str) {
         let golden_hot: Vec<u32> =
             (0..golden_hot.len()).filter(|&at| golden_hot[at] != 0).map(|at| at as u32).collect();
         assert_eq!(hot, golden_hot);
-        let spectra = set.spectra(&field.pixels, 0..set.scan.rows);
+        let spectra = set.spectra_on(device.clone(), &field.pixels, 0..set.scan.rows);
         let result = reconstruct(&spectra, &field, &set.optics(), &options).unwrap();
         matches_golden(&set, &result, calibration);
         if calibration == "truecal" {
             transfer_matches(&set, &result);
-            samples_match(&set, &spectra, &field);
+            samples_match(device, &set, &spectra, &field);
         } else {
             let report: Value =
                 serde_json::from_slice(&std::fs::read(set.folder.join("goldens/report.json")).unwrap())
@@ -260,7 +269,7 @@ fn transfer_matches(set: &Set, result: &Reconstruction) {
     assert!(error <= 1e-6, "transfer function off by {error:e}");
 }
 
-fn samples_match(set: &Set, spectra: &LiveSpectra<Cpu>, field: &BrightField) {
+fn samples_match<D: SsbDevice>(device: &D, set: &Set, spectra: &LiveSpectra<D>, field: &BrightField) {
     let sample = set.golden("G_sample_index_i64.npy").integers().unwrap();
     let plane = set.scan.rows * (set.scan.cols / 2 + 1);
     let expected = set.golden("G_sample_c128.npy").complex().unwrap();
@@ -291,7 +300,7 @@ fn samples_match(set: &Set, spectra: &LiveSpectra<Cpu>, field: &BrightField) {
         }
     }
     let pixels = BrightFieldPixels { used: vec![true; angles.len()], angles };
-    let gamma = Cpu.overlap_function(&pixels, &model, set.scan).unwrap();
+    let gamma = device.overlap_function(&pixels, &model, set.scan).unwrap();
     let expected = set.golden("gamma_sample_c128.npy").complex().unwrap();
     let q_cols = set.scan.cols / 2 + 1;
     let half: Vec<Complex64> =
@@ -306,12 +315,22 @@ fn samples_match(set: &Set, spectra: &LiveSpectra<Cpu>, field: &BrightField) {
 
 #[test]
 fn the_thin_sample_matches_float64() {
-    reconstructions_match("sto-small");
+    reconstructions_match(&Cpu, "sto-small");
 }
 
 #[test]
 fn the_thick_tilted_sample_matches_float64() {
-    reconstructions_match("thick-tilt");
+    reconstructions_match(&Cpu, "thick-tilt");
+}
+
+/// The CUDA kernels run on the processor; with `SIDEBAND_TEST_CUDA` set, on the machine's CUDA device.
+#[test]
+fn cuda_kernels_match_float64() {
+    let device = match std::env::var_os("SIDEBAND_TEST_CUDA") {
+        Some(_) => Cuda::new(0).unwrap(),
+        None => Cuda::emulated(1),
+    };
+    reconstructions_match(&device, "sto-small");
 }
 
 #[test]
