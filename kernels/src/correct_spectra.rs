@@ -16,8 +16,8 @@ pub use gamma::{GammaModel, ModelError};
 
 pub(crate) use cpu::load_column;
 pub(crate) use cuda::{
-    CORRECT_SPECTRA, CudaModel, OVERLAP_FUNCTION, SUM_PARTS, TRANSFORM_COLUMNS, for_finished, sum_parts,
-    transform_columns,
+    CORRECT_SPECTRA, CudaModel, OVERLAP_FUNCTION, SUM_PARTS, TRANSFORM_COLUMNS, at_once, for_finished,
+    sum_parts, transform_columns,
 };
 pub(crate) use frequencies::{Frequency, column_frequencies};
 pub(crate) use geometry::ChunkGeometry;
@@ -106,6 +106,14 @@ pub enum CorrectError {
 
 /// The correction of spectra by the overlap function.
 pub trait CorrectSpectra: TransformRows {
+    /// Finishes what can be finished of G once no row comes any more, with `fill` where positions are not there: what is
+    /// asked of the rows afterwards is answered sooner where a device gains from it, and is the same. `fill` must be that of
+    /// every [`Spectra`] of them from then on, and no row may be transformed into them.
+    ///
+    /// # Errors
+    /// [`CorrectError::WrongLength`] when the fill does not fit the shape; [`CorrectError::Device`].
+    fn close_rows(&self, rows: &mut Self::Rows, fill: Option<&MeanFill>) -> Result<(), CorrectError>;
+
     /// Finishes G(q, k), corrects it and sums over the used pixels.
     ///
     /// The order of summation is fixed: the same input gives the same bits whatever the number of threads.

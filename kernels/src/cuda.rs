@@ -119,6 +119,21 @@ impl Cuda {
         self.driver.wait(queue, other).map_err(|error| self.error(error, 0))
     }
 
+    /// Copies as many elements as `to` has, from element `first` on, by way of the host: for a look, not for the hot path.
+    pub(crate) fn copy<T: Word>(
+        &self,
+        to: &mut CudaBuffer<T>,
+        from: &CudaBuffer<T>,
+        first: usize,
+    ) -> Result<(), DeviceError> {
+        assert!(first <= from.len && to.len <= from.len - first, "the buffer is shorter");
+        let mut host = vec![T::zeroed(); to.len];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);
+        let address = from.address + (first * size_of::<T>()) as u64;
+        self.driver.read(address, bytes).map_err(|error| self.error(error, 0))?;
+        self.write(to, 0, &host)
+    }
+
     /// Issues a kernel to the main queue.
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use num_complex::{Complex32, Complex64};
 
 use crate::correct_spectra::{
-    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, Spectra,
+    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra,
 };
 use crate::cuda::CudaBuffer;
 use crate::device::{Cpu, Device, DeviceError, Word};
@@ -158,6 +158,14 @@ impl TransformRows for Processor {
 }
 
 impl CorrectSpectra for Processor {
+    fn close_rows(&self, rows: &mut ProcessorRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
+        match (self, rows) {
+            (_, ProcessorRows::Cpu(rows)) => Cpu.close_rows(rows, fill),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => cuda.close_rows(rows, fill),
+            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+        }
+    }
+
     fn correct_spectra(
         &self,
         spectra: &Spectra<'_, Self>,

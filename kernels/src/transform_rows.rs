@@ -98,6 +98,12 @@ pub enum TransformError {
         /// Rows of the scan.
         rows: usize,
     },
+    /// The rows were closed.
+    #[error("scan row {row} came after the scan was closed")]
+    Closed {
+        /// The row.
+        row: usize,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

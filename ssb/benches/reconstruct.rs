@@ -88,6 +88,8 @@ const DEVICE_BOUND_RAD: f64 = 2e-5;
 
 struct Run {
     rows: Duration,
+    /// What is done once after the last row; on a CUDA device only issued by then.
+    closed: Duration,
     result: Reconstruction,
     bytes: u64,
 }
@@ -111,6 +113,9 @@ fn run_on<D: SsbDevice>(device: &D, case: &Case, moments: Moments, times: usize)
         spectra.add_row(scan_row, &row, &covered).expect("a row of the right length");
         time += start.elapsed();
     }
+    let start = Instant::now();
+    spectra.close().expect("the columns");
+    let closed = start.elapsed();
     let options = Options { moments, ..Options::default() };
     let made = || reconstruct(&spectra, &case.field, &case.optics, &options).expect("a reconstruction");
     let first = made();
@@ -119,7 +124,7 @@ fn run_on<D: SsbDevice>(device: &D, case: &Case, moments: Moments, times: usize)
         assert!(again.phase == first.phase, "the same spectra gave another phase");
         again
     });
-    Run { rows: time, result, bytes: spectra.bytes() }
+    Run { rows: time, closed, result, bytes: spectra.bytes() }
 }
 
 struct Numpy {
@@ -193,12 +198,13 @@ fn print(case: &Case, run: &Run) {
     let timings = run.result.timings;
     let pairs = case.field.pixels.len() * case.scan.rows * (case.scan.cols / 2 + 1);
     println!(
-        "{} scan, {} bright-field pixels, G {:.2} GB: rows {:.3} s, columns + correction {:.3} s ({:.0} M pairs/s), \
+        "{} scan, {} bright-field pixels, G {:.2} GB: rows {:.3} s, closing {:.4} s, columns + correction {:.4} s ({:.0} M pairs/s), \
          images {:.4} s, moments {:.3} s",
         case.scan,
         run.result.num_pixels,
         run.bytes as f64 * 1e-9,
         run.rows.as_secs_f64(),
+        run.closed.as_secs_f64(),
         timings.columns.as_secs_f64(),
         pairs as f64 * 1e-6 / timings.columns.as_secs_f64(),
         timings.images.as_secs_f64(),

@@ -354,6 +354,9 @@ impl<D: SsbDevice> LiveSsb<D> {
             }
             self.start_over(snapshot, &field)?;
         }
+        if let Some(spectra) = &mut self.spectra {
+            spectra.close()?;
+        }
         let reconstruction = match (&self.spectra, &known.optics) {
             (Some(spectra), Some(optics)) => {
                 Some(reconstruct(spectra, &field, optics, &self.settings.options)?)

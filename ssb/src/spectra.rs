@@ -74,6 +74,15 @@ impl<D: TransformRows + CorrectSpectra> LiveSpectra<D> {
         Ok(())
     }
 
+    /// Ends it: no row comes any more. What can be computed once is, and reconstructions are made sooner.
+    ///
+    /// # Errors
+    /// [`SsbError::Correct`] when the device fails.
+    pub fn close(&mut self) -> Result<(), SsbError> {
+        let fill = self.fill();
+        Ok(self.device.close_rows(&mut self.rows, fill.as_ref())?)
+    }
+
     /// Whether a scan row is there.
     pub fn has_row(&self, scan_row: usize) -> bool {
         self.has_row.get(scan_row) == Some(&true)

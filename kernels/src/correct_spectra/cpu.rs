@@ -7,17 +7,22 @@ use rayon::prelude::*;
 use super::overlap::{Aperture, Reach, conj_gamma, odd_phase};
 use super::{
     BrightFieldPixels, ChunkGeometry, CorrectError, CorrectSpectra, CorrectedSums, Frequency, GammaModel,
-    Spectra, check, column_frequencies,
+    MeanFill, Spectra, check, column_frequencies,
 };
 use crate::device::Cpu;
 use crate::lanes::{self, InstructionSet, LANES, LaneFft, LaneTask, PixelBlock, Simd};
-use crate::transform_rows::{BLOCKS_PER_CHUNK, SpectraShape};
+use crate::transform_rows::{BLOCKS_PER_CHUNK, CpuRows, SpectraShape};
 use crate::types::ScanShape;
 
 /// gamma is divided by its size or by this, whichever is larger.
 const SMALLEST_GAMMA: f32 = 1e-8;
 
 impl CorrectSpectra for Cpu {
+    /// Columns are finished while they are in cache; nothing would be gained by writing them.
+    fn close_rows(&self, rows: &mut CpuRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
+        check(&Spectra::<Cpu> { rows, fill }, None)
+    }
+
     fn correct_spectra(
         &self,
         spectra: &Spectra<'_, Cpu>,

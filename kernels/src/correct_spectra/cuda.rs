@@ -3,7 +3,9 @@
 
 use num_complex::{Complex32, Complex64};
 
-use super::{BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, Spectra, check};
+use super::{
+    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra, check,
+};
 use crate::cuda::fourier::{Lines, batch};
 use crate::cuda::{Argument, Cuda, CudaBuffer, Kernel, Launch};
 use crate::device::Device;
@@ -109,34 +111,52 @@ impl GammaModel {
 }
 
 /// Some pixels' finished spectra: which, and where.
-pub(crate) struct Finished {
+pub(crate) struct Finished<'a> {
     pub(crate) first: usize,
     pub(crate) pixels: usize,
-    /// `[pixel][q_row][q_col]`
-    pub(crate) spectra: CudaBuffer<Complex32>,
+    /// `[pixel][q_row][q_col]`, and which of it is the first.
+    spectra: &'a CudaBuffer<Complex32>,
+    at: usize,
 }
 
-/// Finishes G of all pixels, some at a time, in order. Every run has a multiple of `PER_SPLIT` pixels where that fits into
-/// memory, but for the last.
+impl Finished<'_> {
+    /// The spectra as a kernel takes them, to be read.
+    pub(crate) fn argument(&self) -> Argument {
+        self.spectra.argument_from(self.at)
+    }
+}
+
+/// How many pixels are finished at a time: a multiple of `PER_SPLIT` where that fits into memory.
+pub(crate) fn at_once(rows: &CudaRows) -> usize {
+    let fit = (MOST_SPECTRA / (rows.plane() * size_of::<Complex32>()).max(1)).clamp(1, MOST_ALONG_Y);
+    let most = if fit > PER_SPLIT { fit - fit % PER_SPLIT } else { fit };
+    most.min(rows.shape.pixels)
+}
+
+/// Finishes G of all pixels, some at a time, in order; closed rows are finished already.
 pub(crate) fn for_finished(
     device: &Cuda,
     spectra: &Spectra<'_, Cuda>,
-    mut work: impl FnMut(&Finished) -> Result<(), CorrectError>,
+    mut work: impl FnMut(&Finished<'_>) -> Result<(), CorrectError>,
 ) -> Result<(), CorrectError> {
     let rows = spectra.rows;
-    let (pixels, plane) = (rows.shape.pixels, rows.plane());
+    let (pixels, plane, at_once) = (rows.shape.pixels, rows.plane(), at_once(rows));
     if pixels == 0 || plane == 0 {
         return Ok(());
     }
-    let fit = (MOST_SPECTRA / (plane * size_of::<Complex32>())).clamp(1, MOST_ALONG_Y);
-    let most = if fit > PER_SPLIT { fit - fit % PER_SPLIT } else { fit }.min(pixels);
+    if rows.is_closed {
+        for first in (0..pixels).step_by(at_once) {
+            let (pixels, at) = (at_once.min(pixels - first), first * plane);
+            work(&Finished { first, pixels, spectra: &rows.spectra, at })?;
+        }
+        return Ok(());
+    }
     let fill = spectra.fill.map(|fill| UploadedFill::new(device, fill, rows)).transpose()?;
-    let mut finished = Finished { first: 0, pixels: 0, spectra: device.uninitialised(most * plane)? };
-    for first in (0..pixels).step_by(most) {
-        finished.first = first;
-        finished.pixels = most.min(pixels - first);
-        finish(device, rows, fill.as_ref(), &mut finished)?;
-        work(&finished)?;
+    let scratch = device.uninitialised(at_once * plane)?;
+    for first in (0..pixels).step_by(at_once) {
+        let pixels = at_once.min(pixels - first);
+        finish(device, rows, fill.as_ref(), first, &scratch, pixels)?;
+        work(&Finished { first, pixels, spectra: &scratch, at: 0 })?;
     }
     Ok(())
 }
@@ -149,7 +169,7 @@ struct UploadedFill {
 }
 
 impl UploadedFill {
-    fn new(device: &Cuda, fill: &super::MeanFill, rows: &CudaRows) -> Result<Self, CorrectError> {
+    fn new(device: &Cuda, fill: &MeanFill, rows: &CudaRows) -> Result<Self, CorrectError> {
         let q_cols = rows.shape.q_cols();
         let mut gaps = vec![Complex32::ZERO; rows.plane()];
         for (to, gap) in gaps.chunks_exact_mut(q_cols).zip(&fill.gaps) {
@@ -161,31 +181,38 @@ impl UploadedFill {
     }
 }
 
+/// Finishes `pixels` from `first` on into `to`.
 fn finish(
     device: &Cuda,
     rows: &CudaRows,
     fill: Option<&UploadedFill>,
-    to: &mut Finished,
+    first: usize,
+    to: &CudaBuffer<Complex32>,
+    pixels: usize,
 ) -> Result<(), CorrectError> {
-    let from = rows.spectra.argument_from(to.first * rows.plane());
-    let (means, gaps) = match fill {
-        Some(fill) => (fill.means.argument_from(to.first), fill.gaps.argument()),
-        None => (Argument::Address(0), Argument::Address(0)),
-    };
-    transform_columns(device, rows, from, (means, gaps), &to.spectra, to.pixels)
+    assert!(first + pixels <= rows.shape.pixels && pixels * rows.plane() <= to.len());
+    let from = rows.spectra.argument_from(first * rows.plane());
+    transform_columns(device, rows, from, fills(fill, first), to.argument(), pixels)
 }
 
-/// Transforms the columns of `pixels` planes from `from` to `to`, which may be the same memory.
+fn fills(fill: Option<&UploadedFill>, first: usize) -> (Argument, Argument) {
+    match fill {
+        Some(fill) => (fill.means.argument_from(first), fill.gaps.argument()),
+        None => (Argument::Address(0), Argument::Address(0)),
+    }
+}
+
+/// Transforms the columns of `pixels` planes from `from` to `to`, which may be the same memory; whoever calls vouches that
+/// both hold so many.
 pub(crate) fn transform_columns(
     device: &Cuda,
     rows: &CudaRows,
     from: Argument,
     (means, gaps): (Argument, Argument),
-    to: &CudaBuffer<Complex32>,
+    to: Argument,
     pixels: usize,
 ) -> Result<(), CorrectError> {
     let (scan_rows, q_cols, plane) = (rows.shape.scan.rows, rows.shape.q_cols(), rows.plane());
-    assert!(pixels * plane <= to.len(), "the planes are fewer");
     let line = 2 * scan_rows * size_of::<Complex32>();
     let columns = batch(line, 8).min(q_cols);
     let along_x = q_cols.div_ceil(columns);
@@ -210,7 +237,7 @@ pub(crate) fn transform_columns(
             shared_bytes: lines.shared_bytes,
             arguments: &[
                 shifted(from, first * plane * size_of::<Complex32>()),
-                to.argument_from(first * plane),
+                shifted(to, first * plane * size_of::<Complex32>()),
                 shifted(means, first * size_of::<f32>()),
                 gaps,
                 plan,
@@ -221,9 +248,8 @@ pub(crate) fn transform_columns(
                 Argument::U32(columns as u32),
             ],
         };
-        // SAFETY: transform_columns.cu reads and writes one plane a pixel (asserted for `to`; `from` is `to` or the rows, from a
-        // pixel that has `pixels` after it), means and gaps of the lengths that `check` compared, and uses 2 rows columns
-        // values a block, which `lines` has for each.
+        // SAFETY: transform_columns.cu reads and writes one plane a pixel, of which both sides have so many (the caller), means
+        // and gaps of the lengths that `check` compared, and uses 2 rows columns values a block, which `lines` has for each.
         unsafe { device.launch(&launch) }?;
     }
     Ok(())
@@ -255,6 +281,17 @@ pub(crate) fn sum_parts(
 }
 
 impl CorrectSpectra for Cuda {
+    fn close_rows(&self, rows: &mut CudaRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
+        check(&Spectra::<Cuda> { rows, fill }, None)?;
+        if !rows.is_closed && rows.plane() > 0 {
+            let fill = fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
+            let (planes, pixels) = (rows.spectra.argument(), rows.shape.pixels);
+            transform_columns(self, rows, planes, fills(fill.as_ref(), 0), planes, pixels)?;
+        }
+        rows.is_closed = true;
+        Ok(())
+    }
+
     fn correct_spectra(
         &self,
         spectra: &Spectra<'_, Cuda>,
@@ -278,7 +315,7 @@ impl CorrectSpectra for Cuda {
                 threads: THREADS as u32,
                 shared_bytes: 0,
                 arguments: &[
-                    finished.spectra.argument(),
+                    finished.argument(),
                     model.pixels_from(finished.first),
                     model.argument(),
                     parts.argument(),
@@ -340,9 +377,13 @@ impl CorrectSpectra for Cuda {
             let (got, expected) = (rows.shape.pixels, pixel + 1);
             return Err(CorrectError::WrongLength { what: "pixels, at least", got, expected });
         }
-        let fill = spectra.fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
-        let mut finished = Finished { first: pixel, pixels: 1, spectra: self.uninitialised(rows.plane())? };
-        finish(self, rows, fill.as_ref(), &mut finished)?;
-        Ok(self.download(&finished.spectra)?)
+        let mut plane: CudaBuffer<Complex32> = self.uninitialised(rows.plane())?;
+        if rows.is_closed {
+            self.copy(&mut plane, &rows.spectra, pixel * rows.plane())?;
+        } else {
+            let fill = spectra.fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
+            finish(self, rows, fill.as_ref(), pixel, &plane, 1)?;
+        }
+        Ok(self.download(&plane)?)
     }
 }

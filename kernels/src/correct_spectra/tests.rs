@@ -217,7 +217,7 @@ fn gaps_count_as_the_mean_that_fills_them<D: CorrectSpectra>(device: &D) {
     let shape = SpectraShape { scan, pixels: pixels.angles.len() };
     let counts = random_counts(shape.pixels, scan);
     let covered = |row: usize, col: usize| row != 4 && (row != 7 || col > 3);
-    let rows = transform(device, &counts, &covered, shape);
+    let mut rows = transform(device, &counts, &covered, shape);
     let means: Vec<f32> = (0..shape.pixels).map(|k| 2.0 + k as f32 / 300.0).collect();
     let gap = |row: usize| -> Option<Vec<Complex32>> {
         let missing: Vec<usize> = (0..scan.cols).filter(|&col| !covered(row, col)).collect();
@@ -239,6 +239,12 @@ fn gaps_count_as_the_mean_that_fills_them<D: CorrectSpectra>(device: &D) {
     let g = spectra_by_definition(&filled, shape.pixels, scan);
     let expected = sums_by_definition(&g, &pixels, &model, scan);
     assert_close("corrected", &got.corrected, &expected.corrected, 1e-2);
+    let spectrum = device.pixel_spectrum(&spectra, 5).unwrap();
+    device.close_rows(&mut rows, Some(&fill)).unwrap();
+    let closed = Spectra { rows: &rows, fill: Some(&fill) };
+    assert!(device.correct_spectra(&closed, &pixels, &model).unwrap() == got, "closing changes no bit");
+    assert!(device.pixel_spectrum(&closed, 5).unwrap() == spectrum);
+    let rows = transform(device, &counts, &covered, shape);
     let without = Spectra { rows: &rows, fill: None };
     let without = device.correct_spectra(&without, &pixels, &model).unwrap();
     let difference =

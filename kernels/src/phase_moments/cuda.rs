@@ -1,9 +1,11 @@
 //! phase_moments on CUDA: some hundred pixels' planes at a time are finished, corrected, and transformed back; their phases
 //! are added up row by row, pixels in order within a part and parts in order.
 
+use num_complex::Complex32;
+
 use super::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
 use crate::correct_spectra::{
-    BrightFieldPixels, CorrectError, CudaModel, GammaModel, Spectra, check, for_finished, sum_parts,
+    BrightFieldPixels, CorrectError, CudaModel, GammaModel, Spectra, at_once, check, for_finished, sum_parts,
     transform_columns,
 };
 use crate::cuda::fourier::Lines;
@@ -42,6 +44,9 @@ impl PhaseMomentsOfPixels for Cuda {
         let model = CudaModel::new(self, pixels, model, scan)?;
         let mut phases: CudaBuffer<f64> = self.zeros(scan.positions()).map_err(CorrectError::Device)?;
         let mut squares: CudaBuffer<f64> = self.zeros(scan.rows).map_err(CorrectError::Device)?;
+        let at_once = at_once(rows);
+        let planes: CudaBuffer<Complex32> =
+            self.uninitialised(at_once * plane).map_err(CorrectError::Device)?;
         for_finished(self, spectra, |finished| {
             let launch = Launch {
                 kernel: &CORRECT_PLANES,
@@ -49,18 +54,18 @@ impl PhaseMomentsOfPixels for Cuda {
                 threads: THREADS as u32,
                 shared_bytes: 0,
                 arguments: &[
-                    finished.spectra.argument(),
+                    finished.argument(),
                     model.pixels_from(finished.first),
                     model.argument(),
-                    finished.spectra.argument(),
+                    planes.argument(),
                 ],
             };
-            // SAFETY: correct_planes.cu reads and writes one plane for each of the finished pixels, each value by the thread
-            // that read it, and one `Pixel` (`check` compared their number).
+            // SAFETY: correct_planes.cu reads and writes one plane for each of the finished pixels, of which there are at most
+            // `at_once`, and reads one `Pixel` (`check` compared their number).
             unsafe { self.launch(&launch) }?;
             let nothing = (Argument::Address(0), Argument::Address(0));
-            let planes = finished.spectra.argument();
-            transform_columns(self, rows, planes, nothing, &finished.spectra, finished.pixels)?;
+            let (planes, pixels) = (planes.argument(), finished.pixels);
+            transform_columns(self, rows, planes, nothing, planes, pixels)?;
 
             let splits = finished.pixels.div_ceil(PER_SPLIT);
             let of_phases: CudaBuffer<f64> = self.uninitialised(splits * scan.positions())?;

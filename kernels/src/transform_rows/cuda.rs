@@ -21,6 +21,8 @@ pub struct CudaRows {
     pub(crate) spectra: CudaBuffer<Complex32>,
     pub(crate) row_fourier: Fourier<Complex32>,
     pub(crate) column_fourier: Fourier<Complex32>,
+    /// The columns are transformed too: `spectra` is G, `[pixel][q_row][q_col]`.
+    pub(crate) is_closed: bool,
 }
 
 impl CudaRows {
@@ -53,6 +55,7 @@ impl TransformRows for Cuda {
             spectra: self.zeros(len)?,
             row_fourier: Fourier::new(self, shape.scan.cols)?,
             column_fourier: Fourier::new(self, shape.scan.rows)?,
+            is_closed: false,
         })
     }
 
@@ -79,6 +82,9 @@ impl TransformRows for Cuda {
         let shape = rows.shape;
         check_row(scan_row, shape)?;
         check(counts.len(), covered.len(), shape)?;
+        if rows.is_closed {
+            return Err(TransformError::Closed { row: scan_row });
+        }
         if counts.is_empty() {
             return Ok(());
         }
@@ -122,6 +128,9 @@ impl TransformRows for Cuda {
 
     fn row_spectra(&self, rows: &CudaRows, scan_row: usize) -> Result<Vec<Complex32>, TransformError> {
         check_row(scan_row, rows.shape)?;
+        if rows.is_closed {
+            return Err(TransformError::Closed { row: scan_row });
+        }
         let q_cols = rows.shape.q_cols();
         let all = self.download(&rows.spectra)?;
         let of_pixel = |plane: &[Complex32]| plane[scan_row * q_cols..][..q_cols].to_vec();
