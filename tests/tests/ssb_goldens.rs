@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ingest::decode::DecodeStage;
 use ingest::dectris::FileSet;
 use ingest::source::FileSource;
-use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, GammaModel};
+use kernels::correct_spectra::{BrightFieldPixels, GammaModel};
 use kernels::types::{
     Aberration, Aberrations, CountBuffer, Degrees, DetectorShape, FrameBatch, Item, Kilovolts, Milliradians,
     Nanometres, Optics, ScanShape,
