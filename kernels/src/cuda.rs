@@ -25,6 +25,7 @@ fn kernels() -> Vec<&'static Kernel> {
     vec![
         &crate::transform_rows::TRANSFORM_ROWS,
         &crate::correct_spectra::TRANSFORM_COLUMNS,
+        &crate::correct_spectra::CORRECT_QUADRATIC,
         &crate::correct_spectra::CORRECT_SPECTRA,
         &crate::correct_spectra::OVERLAP_FUNCTION,
         &crate::correct_spectra::SUM_PARTS,

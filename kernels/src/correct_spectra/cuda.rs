@@ -18,6 +18,9 @@ pub(crate) static TRANSFORM_COLUMNS: Kernel =
 /// Corrects and sums.
 pub(crate) static CORRECT_SPECTRA: Kernel =
     Kernel { name: "correct_spectra", source: include_str!("correct_spectra.cu") };
+/// The same with C10 and C12 alone.
+pub(crate) static CORRECT_QUADRATIC: Kernel =
+    Kernel { name: "correct_quadratic", source: include_str!("correct_quadratic.cu") };
 /// gamma itself.
 pub(crate) static OVERLAP_FUNCTION: Kernel =
     Kernel { name: "overlap_function", source: include_str!("overlap_function.cu") };
@@ -53,7 +56,8 @@ struct Model {
     pixel: [f64; 2],
     frequency: [f64; 2],
     support: f64,
-    power: u32,
+    /// 1 / pixel where it is square, else 0.
+    inverse_pixel: f32,
     rows: u32,
     cols: u32,
     q_cols: u32,
@@ -96,13 +100,14 @@ impl CudaModel {
 
 impl GammaModel {
     fn for_device(&self, scan: ScanShape) -> Model {
+        let [row, col] = self.pixel();
         Model {
             chi_turns: *self.chi_turns_f64(),
             pixel: self.pixel(),
             frequency: self.frequency(),
             // as in `column_frequencies`
             support: 2.0 * self.outer_radius() + 1e-6,
-            power: self.power() as u32,
+            inverse_pixel: if row == col { (1.0 / row) as f32 } else { 0.0 },
             rows: scan.rows as u32,
             cols: scan.cols as u32,
             q_cols: (scan.cols / 2 + 1) as u32,
@@ -300,6 +305,7 @@ impl CorrectSpectra for Cuda {
     ) -> Result<CorrectedSums, CorrectError> {
         check(spectra, Some(pixels))?;
         let plane = spectra.rows.plane();
+        let kernel = if model.power() == 2 { &CORRECT_QUADRATIC } else { &CORRECT_SPECTRA };
         let model = CudaModel::new(self, pixels, model, spectra.shape().scan)?;
         let mut sums: CudaBuffer<f64> = self.zeros(SUMS * plane)?;
         let mut parts: Option<CudaBuffer<f64>> = None;
@@ -310,7 +316,7 @@ impl CorrectSpectra for Cuda {
                 none => none.insert(self.uninitialised(splits * SUMS * plane)?),
             };
             let launch = Launch {
-                kernel: &CORRECT_SPECTRA,
+                kernel,
                 grid: [plane.div_ceil(THREADS) as u32, splits as u32],
                 threads: THREADS as u32,
                 shared_bytes: 0,
@@ -323,8 +329,8 @@ impl CorrectSpectra for Cuda {
                     Argument::U32(PER_SPLIT as u32),
                 ],
             };
-            // SAFETY: correct_spectra.cu reads a plane and a `Pixel` for each of the finished pixels (`check` compared their
-            // number) and writes six planes a split; the first run has the most splits.
+            // SAFETY: both kernels read a plane and a `Pixel` for each of the finished pixels (`check` compared their
+            // number) and write six planes a split; the first run has the most splits.
             unsafe { self.launch(&launch) }?;
             sum_parts(self, parts, splits, &mut sums)
         })?;

@@ -15,8 +15,11 @@ extern "C" __global__ void overlap_function(const Pixel* __restrict__ pixels, co
     const int signs = angles_of(model, q, angles, &weight);
     float2 value = make_float2(0.0f, 0.0f);
     for (int s = 0; s < signs; s++) {
-        const Overlap at = overlap(model, pixels[blockIdx.y], angles[s][0], angles[s][1]);
-        value = make_float2(value.x + weight * at.re, value.y - weight * at.im);
+        const Pixel pixel = pixels[blockIdx.y];
+        Overlap gamma;
+        if (!overlap<6>(model, pixel, at_q<6>(model, angles[s]), &gamma)) continue;
+        const float size = weight * gamma.size * pixel.aperture;
+        value = make_float2(value.x + size * gamma.unit.x, value.y - size * gamma.unit.y);
     }
     gamma[(u64)blockIdx.y * plane + q] = value;
 }

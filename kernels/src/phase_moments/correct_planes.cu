@@ -19,11 +19,13 @@ extern "C" __global__ void correct_planes(const float2* spectra, const Pixel* __
     if (signs) {
         const float2 g = spectra[at];
         for (int s = 0; s < signs; s++) {
-            const Overlap gamma = overlap(model, pixels[blockIdx.y], angles[s][0], angles[s][1]);
-            const float inverse = weight / fmaxf(gamma.size, 1e-8f);
+            const Pixel pixel = pixels[blockIdx.y];
+            Overlap gamma;
+            if (!overlap<6>(model, pixel, at_q<6>(model, angles[s]), &gamma)) continue;
+            const float share = weight * fminf(gamma.size * pixel.aperture * 1e8f, 1.0f);
             // -i C swapped: (-C_re, C_im)
-            value.x -= (gamma.re * g.x - gamma.im * g.y) * inverse;
-            value.y += (gamma.re * g.y + gamma.im * g.x) * inverse;
+            value.x -= (gamma.unit.x * g.x - gamma.unit.y * g.y) * share;
+            value.y += (gamma.unit.x * g.y + gamma.unit.y * g.x) * share;
         }
     }
     planes[at] = value;

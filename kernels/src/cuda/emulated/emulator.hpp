@@ -231,6 +231,7 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
 }
 inline float __saturatef(float x) { return std::isnan(x) ? 0 : std::min(std::max(x, 0.0f), 1.0f); }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline void __sincosf(float x, float* sin, float* cos) { *sin = std::sin(x); *cos = std::cos(x); }
 inline void sincospif(float x, float* sin, float* cos) { *sin = float(std::sin(M_PI * double(x))); *cos = float(std::cos(M_PI * double(x))); }
 inline void sincospi(double x, double* sin, double* cos) { *sin = std::sin(M_PI * x); *cos = std::cos(M_PI * x); }
 using std::max;
