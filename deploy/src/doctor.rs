@@ -7,6 +7,7 @@ mod memory;
 
 use std::path::Path;
 
+use kernels::{Device, Processor};
 use serde::Serialize;
 
 pub use cpu::CpuReport;
@@ -49,7 +50,7 @@ pub fn examine(dir: &Path, disk_bytes: u64) -> DoctorReport {
         Ok(report) => (Some(report), None),
         Err(error) => (None, Some(format!("{error:#}"))),
     };
-    let limits = limits(&cpu, &memory, disk.as_ref(), &cuda);
+    let limits = limits(&cpu, &memory, disk.as_ref());
     DoctorReport { version: env!("CARGO_PKG_VERSION"), cpu, memory, disk, disk_problem, cuda, limits }
 }
 
@@ -57,7 +58,6 @@ fn limits(
     cpu: &CpuReport,
     memory: &MemoryReport,
     disk: Option<&DiskReport>,
-    cuda: &CudaReport,
 ) -> Vec<String> {
     let mut limits = vec![format!(
         "processor: {} cores share decoding, encoding and reconstruction; widest instructions it offers: {}",
@@ -82,17 +82,16 @@ fn limits(
             FILE_FRAME_BYTES / 1000
         ));
     }
-    limits.push(match cuda.devices.is_empty() {
-        true => {
-            "CUDA: this version computes on the processor only and does not use CUDA yet; there is none here"
-                .to_owned()
-        }
-        false => {
-            "CUDA: this version computes on the processor only and does not use CUDA yet, though it is here"
-                .to_owned()
-        }
-    });
+    limits.push(cuda_limit());
     limits
+}
+
+/// Opens the device, which compiles the kernels where that was not done before: what it says here is what a run will do.
+fn cuda_limit() -> String {
+    match Processor::cuda(0) {
+        Ok(device) => format!("CUDA: phases are computed on {}", device.name()),
+        Err(why) => format!("CUDA: phases are computed on the processor: {why}"),
+    }
 }
 
 /// Bytes of the spectra G a scan position: half a plane of complex64 for every bright-field pixel.
@@ -156,7 +155,7 @@ mod tests {
             "disk",
             "CUDA",
             "what limits what",
-            "on the processor only and does not use CUDA yet",
+            "CUDA: phases are computed on ",
         ] {
             assert!(text.contains(part), "{part} not in {text}");
         }
