@@ -54,11 +54,7 @@ pub fn examine(dir: &Path, disk_bytes: u64) -> DoctorReport {
     DoctorReport { version: env!("CARGO_PKG_VERSION"), cpu, memory, disk, disk_problem, cuda, limits }
 }
 
-fn limits(
-    cpu: &CpuReport,
-    memory: &MemoryReport,
-    disk: Option<&DiskReport>,
-) -> Vec<String> {
+fn limits(cpu: &CpuReport, memory: &MemoryReport, disk: Option<&DiskReport>) -> Vec<String> {
     let mut limits = vec![format!(
         "processor: {} cores share decoding, encoding and reconstruction; widest instructions it offers: {}",
         cpu.cores,
@@ -149,14 +145,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let report = examine(dir.path(), 1 << 20);
         let text = report.text();
-        for part in [
-            "processor",
-            "memory",
-            "disk",
-            "CUDA",
-            "what limits what",
-            "CUDA: phases are computed on ",
-        ] {
+        for part in
+            ["processor", "memory", "disk", "CUDA", "what limits what", "CUDA: phases are computed on "]
+        {
             assert!(text.contains(part), "{part} not in {text}");
         }
         assert!(report.cpu.cores > 0);

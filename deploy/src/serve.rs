@@ -144,16 +144,19 @@ pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static)
     };
     let (receive, received) = ReceiveStage::new(settings, counters.clone(), stop.clone());
     let recorded = Arc::new(RecordCounters::default());
+    let mut first_message = 0;
     let (record, received) = match &request.record {
         None => (None, received),
         Some(settings) => {
             let log = open_log(settings, &stop)?;
             say(&log_line(settings, log.recovered()));
+            first_message = log.next_record();
             let (stage, received) = RecordStage::new(received, log, recorded.clone());
             (Some(stage), received)
         }
     };
     let mut source = StreamSource::new(received, stop.clone());
+    source.count_from(first_message);
     let say = Arc::new(say);
     let hub = Arc::new(Hub::new(request, counters, recorded, &source, Say(say.clone())));
     let told = hub.clone();

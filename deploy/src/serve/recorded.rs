@@ -85,12 +85,14 @@ impl Recorded {
                 let surplus = earlier.len().saturating_sub(MOST_LISTED);
                 earlier.drain(..surplus);
                 let folders = result_folders(out);
+                let begins: Vec<(u64, u64)> =
+                    earlier.iter().map(|series| (series.key.id, series.first_arrival_nanos)).collect();
                 listing.entries = earlier
                     .into_iter()
                     .flat_map(|series| {
                         let entry = |channel: Option<OwnChannel>| {
                             let below = channel.as_ref().map_or("", |channel| &channel.folder);
-                            let folder = folder_of(&series, below, &folders);
+                            let folder = folder_of(&series, below, &folders, &begins);
                             Entry { series: series.clone(), channel, folder, finish: None, export: None }
                         };
                         own_channels(&series, threshold).into_iter().map(entry).collect::<Vec<_>>()
@@ -202,23 +204,43 @@ fn result_folders(out: &Path) -> Vec<(String, PathBuf)> {
     with_name.collect()
 }
 
-/// The last folder that was begun while a series came and has results, in a folder `below` it where that is named.
-fn folder_of(series: &SeriesInLog, below: &str, folders: &[(String, PathBuf)]) -> Option<PathBuf> {
+/// The last folder that was begun while a series came and has results, in a folder `below` it where that is named. None that
+/// was begun when the next series of this number had: it is that one's. `begins`: number and first arrival of every series.
+fn folder_of(
+    series: &SeriesInLog,
+    below: &str,
+    folders: &[(String, PathBuf)],
+    begins: &[(u64, u64)],
+) -> Option<PathBuf> {
+    let (first, last) = (series.first_arrival_nanos, series.last_arrival_nanos);
+    let has_results = |folder: &PathBuf| folder.join(below).join(RESULT_FILE).is_file();
+    let folders: Vec<(String, PathBuf)> =
+        folders.iter().filter(|(_, folder)| has_results(folder)).cloned().collect();
+    let folder = folder_begun(series.key.id, first, last, &folders, begins)?;
+    Some(if below.is_empty() { folder } else { folder.join(below) })
+}
+
+/// The last folder of a number that was begun while a series came which lasted from `first` to `last`, nanoseconds since 1970.
+fn folder_begun(
+    id: u64,
+    first: u64,
+    last: u64,
+    folders: &[(String, PathBuf)],
+    begins: &[(u64, u64)],
+) -> Option<PathBuf> {
     let text = |moment: SystemTime| utc(moment).replace(':', "");
-    let first = moment(series.first_arrival_nanos).checked_sub(CLOCK_SLACK)?;
-    let last = moment(series.last_arrival_nanos).checked_add(CLOCK_SLACK)?;
-    let (first, last) = (text(first), text(last));
-    let number = format!("-series-{:06}", series.key.id);
+    let later = begins.iter().filter(|&&(other, begin)| other == id && begin > first);
+    let next = later.map(|&(_, begin)| text(moment(begin))).min();
+    let first = text(moment(first).checked_sub(CLOCK_SLACK)?);
+    let last = text(moment(last).checked_add(CLOCK_SLACK)?);
+    let number = format!("-series-{id:06}");
     let is_of = |name: &str| {
         let time = name.get(..first.len()).unwrap_or_default();
         let rest = name.get(first.len()..).unwrap_or_default();
-        (first.as_str()..=last.as_str()).contains(&time) && rest.starts_with(&number)
+        let is_before_next = next.as_deref().is_none_or(|next| time < next);
+        (first.as_str()..=last.as_str()).contains(&time) && is_before_next && rest.starts_with(&number)
     };
-    let of_series = folders.iter().filter(|(name, _)| is_of(name)).map(|(_, folder)| match below {
-        "" => folder.clone(),
-        below => folder.join(below),
-    });
-    of_series.filter(|folder| folder.join(RESULT_FILE).is_file()).max()
+    folders.iter().filter(|(name, _)| is_of(name)).map(|(_, folder)| folder.clone()).max()
 }
 
 #[cfg(test)]
@@ -236,5 +258,26 @@ mod tests {
         stop.store(false, Relaxed);
         recorded.read(dir.path(), dir.path(), &Threshold::First, SystemTime::now(), stop);
         assert!(recorded.listing().is_read);
+    }
+
+    /// Two series of one number three seconds apart: the first was shown with the results of the second.
+    #[test]
+    fn a_series_has_the_folder_that_was_begun_before_the_next_of_its_number() {
+        let out = tempfile::tempdir().unwrap();
+        let at = |seconds: u64| (1_700_000_000 + seconds) * 1_000_000_000;
+        let folder = |seconds: u64| {
+            let name = format!("{}-series-000001", utc(moment(at(seconds))).replace(':', ""));
+            let folder = out.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join(RESULT_FILE), "{}").unwrap();
+            folder
+        };
+        let (first, second) = (folder(10), folder(13));
+        let folders = result_folders(out.path());
+        let begins = [(1, at(10)), (1, at(13)), (2, at(11))];
+        let of = |begin: u64, end: u64| folder_begun(1, at(begin), at(end), &folders, &begins);
+        assert_eq!(of(10, 12), Some(first));
+        assert_eq!(of(13, 15), Some(second));
+        assert_eq!(of(20, 21), None);
     }
 }

@@ -339,10 +339,9 @@ impl Series {
         })
     }
 
-    /// Its key in the log: of the series of this name, the last that had begun when its first images were looked at.
+    /// Its key in the log: of the series of this name, the last that had begun when its first image came.
     pub(super) fn key(&self) -> LogKey {
-        let nanos = self.started.0.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let which = Which::BegunBy(u64::try_from(nanos).unwrap_or(u64::MAX));
+        let which = Which::BegunBy(self.announced.first_message);
         LogKey { key: self.announced.key.clone(), which }
     }
 

@@ -24,7 +24,7 @@ pub struct LogKey {
 pub enum Which {
     /// The one in this place, counted from 1 in the order of the log.
     Place(u64),
-    /// The last whose first message had come by then, nanoseconds since 1970; the first where none had.
+    /// The last that had begun when this message of the log came; the first where none had.
     BegunBy(u64),
 }
 
@@ -61,7 +61,7 @@ struct Name {
     key: OwnedKey,
     /// Of its last series.
     series: usize,
-    first_nanos: u64,
+    first_record: u64,
     has_images: bool,
     has_ended: bool,
 }
@@ -98,11 +98,11 @@ impl SeriesRecords {
             if self.of.as_ref().is_some_and(|of| !of.key.is(message.series())) {
                 continue;
             }
-            let name = place(&mut self.names, &mut self.num_series, &message, record.arrival_nanos);
+            let name = place(&mut self.names, &mut self.num_series, &message, record.number);
             let is_wanted = match self.of.as_ref().map(|of| of.which) {
                 None => true,
                 Some(Which::Place(place)) => name.series as u64 + 1 == place,
-                Some(Which::BegunBy(nanos)) => name.series == 0 || name.first_nanos <= nanos,
+                Some(Which::BegunBy(number)) => name.series == 0 || name.first_record <= number,
             };
             if is_wanted {
                 break (found, Some(name.series));
@@ -123,7 +123,7 @@ fn place<'a>(
     names: &'a mut Vec<Name>,
     num_series: &mut usize,
     message: &Message<'_>,
-    nanos: u64,
+    number: u64,
 ) -> &'a Name {
     let key = message.series();
     // from the last on: that is the one
@@ -133,8 +133,13 @@ fn place<'a>(
     let at = at.unwrap_or(names.len());
     if begins {
         let series = *num_series;
-        let name =
-            Name { key: OwnedKey::of(key), series, first_nanos: nanos, has_images: false, has_ended: false };
+        let name = Name {
+            key: OwnedKey::of(key),
+            series,
+            first_record: number,
+            has_images: false,
+            has_ended: false,
+        };
         *num_series += 1;
         match names.get_mut(at) {
             Some(before) => *before = name,

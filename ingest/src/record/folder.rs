@@ -110,6 +110,11 @@ impl RecordLog {
         Ok(log)
     }
 
+    /// Number of the message that is recorded next.
+    pub fn next_record(&self) -> u64 {
+        self.next_record
+    }
+
     /// What was found in the segments that were read on opening: the last, and those before it as far as it was empty.
     pub fn recovered(&self) -> &LogReport {
         &self.recovered

@@ -177,7 +177,9 @@ impl SeriesInLog {
         let is_name =
             |name: &str| self.key.unique_id.as_deref() == Some(name) || name == self.key.id.to_string();
         let of_place = asked.strip_suffix(&format!(".{}", self.place));
-        is_name(asked) || of_place.is_some_and(is_name)
+        // one that is alone with its unique name is not in the way of the places of a number that came again
+        let has_own_name = self.num_of_name == 1 && self.key.unique_id.is_some();
+        is_name(asked) || of_place.is_some_and(|name| is_name(name) && !has_own_name)
     }
 
     /// Whether every image that was announced is there.

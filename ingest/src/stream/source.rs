@@ -54,6 +54,8 @@ pub struct Announced {
     pub description: Option<String>,
     /// Its serial number.
     pub serial_number: Option<String>,
+    /// Number of its first image among the messages of the source, as [`StreamSource::count_from`] has them.
+    pub first_message: u64,
     /// The detector's own mask of the shape of an image, 0 is good; where the start brought one that can be read.
     pub pixel_mask: Option<Vec<u32>>,
 }
@@ -72,6 +74,7 @@ impl Announced {
             description: start.description.map(str::to_owned),
             serial_number: start.serial_number.map(str::to_owned),
             pixel_mask: pixel_mask(start),
+            first_message: 0,
         }
     }
 
@@ -125,6 +128,7 @@ impl Announced {
             description: None,
             serial_number: None,
             pixel_mask: None,
+            first_message: 0,
         }
     }
 }
@@ -202,6 +206,11 @@ impl StreamSource {
         }
     }
 
+    /// Says which number the first message has, before any was read: where a recorder stands before the source, its next.
+    pub fn count_from(&mut self, number: u64) {
+        self.pending.count_from(number);
+    }
+
     /// What was wrong with the last message that was not understood.
     pub fn last_error(&self) -> Option<&MessageError> {
         self.last_error.as_ref()
@@ -242,6 +251,7 @@ impl StreamSource {
             self.over = over;
             notices.iter().for_each(|notice| self.listener.tell(notice));
             if let Some((mut series, kinds)) = announced {
+                series.first_message = self.pending.next_number();
                 let channels = self.settled(&series.key, kinds)?;
                 let names = channels.iter().map(|channel| channel.name.clone()).collect();
                 self.known = Some((series.key.clone(), names));

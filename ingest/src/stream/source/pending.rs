@@ -14,6 +14,8 @@ use super::super::slab::Slab;
 pub(super) struct Pending {
     received: Received,
     slabs: VecDeque<Slab>,
+    /// Number of the first message of the first slab.
+    first: u64,
     /// Messages of the first slab that are taken.
     taken: usize,
     /// Slabs that are held at a time, at most: the others are for what comes.
@@ -46,7 +48,17 @@ pub(super) enum Taken {
 impl Pending {
     pub(super) fn new(received: Received) -> Self {
         let most_slabs = received.slabs.capacity().map_or(usize::MAX, |slabs| slabs / 2).max(1);
-        Self { received, slabs: VecDeque::new(), taken: 0, most_slabs }
+        Self { received, slabs: VecDeque::new(), first: 0, taken: 0, most_slabs }
+    }
+
+    /// Says which number the first message has.
+    pub(super) fn count_from(&mut self, number: u64) {
+        self.first = number;
+    }
+
+    /// Number of the next message that is taken.
+    pub(super) fn next_number(&self) -> u64 {
+        self.first + self.taken as u64
     }
 
     /// Waits until there is a slab.
@@ -82,6 +94,7 @@ impl Pending {
         }
         self.taken = 0;
         if let Some(slab) = self.slabs.pop_front() {
+            self.first += slab.num_messages() as u64;
             // nobody receives any more: then nobody needs it
             let _ = self.received.spent.send(slab);
         }
