@@ -215,7 +215,7 @@ fn find(records: &mut SeriesRecords, settings: &ExportSettings) -> Result<Found,
         }
         found.first_nanos.get_or_insert(record.arrival_nanos);
         match message {
-            Message::Start(start) if !found.has_start => {
+            Message::Start(start) if !found.has_start || found.frames.is_empty() => {
                 found.has_start = true;
                 found.num_images = start.num_images;
                 found.metadata = metadata::of_start(&start, record.parts(), settings.channel.as_deref());

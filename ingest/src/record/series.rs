@@ -125,8 +125,12 @@ impl SeriesInLog {
         match message {
             Message::Start(start) => {
                 self.start_seen = true;
-                self.num_images = self.num_images.or(start.num_images);
-                self.detector = self.detector.or(start.detector);
+                // of several before the first image the last counts, as it does for the receiver
+                if self.frames.count() == 0 {
+                    self.announced_channels.clear();
+                    self.num_images = start.num_images.or(self.num_images);
+                    self.detector = start.detector.or(self.detector);
+                }
                 start.channels.iter().for_each(|name| add_name(&mut self.announced_channels, name));
             }
             Message::Image(image) => {

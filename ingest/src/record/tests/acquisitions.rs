@@ -138,6 +138,27 @@ fn two_series_of_one_name_are_listed_exported_and_read_each_on_its_own() {
     }
 }
 
+/// A detector that is armed again before an image came says another number of images; the first one stood in the list and in
+/// the set.
+#[test]
+fn of_two_starts_before_the_first_image_the_last_counts() {
+    for version in [Version::V1, Version::V2] {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let (before, facts) = (facts(7, 100), facts(7, 40));
+        let mut messages = vec![before.start(version), facts.start(version)];
+        messages.extend(images(1, 0..40, version));
+        messages.push(facts.end(version));
+        record(settings(&log), slabs(&messages, 3000), &Arc::default());
+
+        let (series, _) = list_series(&log).unwrap();
+        assert_eq!(series[0].num_images, Some(40), "{version}");
+        assert!(series[0].is_complete());
+        let frames: Vec<_> = (0..40).map(|number| Some(frame(1, number))).collect();
+        assert!(exported(&log, &series[0].log_key(), &dir.path().join("set")) == frames, "{version}");
+    }
+}
+
 /// Numbers of the messages that are starts.
 fn begins_of(log: &Path) -> Vec<u64> {
     let mut reader = LogReader::open(log).unwrap();
