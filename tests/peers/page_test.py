@@ -69,6 +69,16 @@ def until(page, holds, what):
     raise AssertionError(f"not within 15 s: {what}")
 
 
+def quiet(page, fake):
+    """Waits until nothing is asked for any more: what comes then is of what is done then."""
+    fake.requests()
+    for _ in range(25):
+        settled(page)
+        if not fake.requests():
+            return
+    raise AssertionError("the page does not stop asking")
+
+
 def asked_until(page, fake, holds, what):
     """The requests from now on, until they are what was waited for."""
     asked = []
@@ -125,7 +135,7 @@ def watches_a_scan_to_its_phase(page, fake):
 
 
 def dragging_a_ring_changes_its_image_only(page, fake):
-    fake.requests()
+    quiet(page, fake)
     bf, adf = pixels(page, BF), pixels(page, ADF)
     start = point(page, PATTERN, 46.5, 48.2 + 0.9 * 14.2)
     end = point(page, PATTERN, 46.5, 48.2 + 0.5 * 14.2)
@@ -142,7 +152,7 @@ def dragging_a_ring_changes_its_image_only(page, fake):
 
 
 def dragging_the_disk_moves_the_centre(page, fake):
-    fake.requests()
+    quiet(page, fake)
     page.mouse.move(*point(page, PATTERN, 46.5, 48.2))
     page.mouse.down()
     page.mouse.move(*point(page, PATTERN, 56.5, 44.2), steps=6)
@@ -161,7 +171,7 @@ def dragging_the_disk_moves_the_centre(page, fake):
 
 
 def sliders_reconstruct_and_reset(page, fake):
-    fake.requests()
+    quiet(page, fake)
     before = pixels(page, PHASE)
     page.focus("#slider-c10_nm")
     for _ in range(12):
