@@ -108,12 +108,19 @@ struct Kind {
     encoding: Encoding,
 }
 
+/// Kinds of frames in one series that are told apart.
+const MOST_KINDS: usize = 8;
+
 /// What is known of the series after the first reading.
 #[derive(Debug, Default)]
 struct Found {
     /// Which of those that are read.
     series: Option<usize>,
     kind: Option<Kind>,
+    /// What its start says of the frames, where it says both.
+    announced: Option<(DetectorShape, CountType)>,
+    /// Frames of one kind each, in the order of their first.
+    alike: Vec<(Kind, Vec<(u64, Place)>)>,
     metadata: MasterMetadata,
     num_images: Option<u64>,
     has_start: bool,
@@ -121,6 +128,24 @@ struct Found {
     /// Numbers of the frames and where they stand.
     frames: Vec<(u64, Place)>,
     unfit: u64,
+}
+
+impl Found {
+    /// Settles which frames are those of the set: of the kind that the start says, as the receiver takes them, else of the kind
+    /// that most have. The others do not fit.
+    fn choose_kind(&mut self) {
+        let is_announced = |kind: &Kind| self.announced == Some((kind.detector, kind.count_type));
+        let rank = |(kind, frames): &(Kind, Vec<(u64, Place)>)| (is_announced(kind), frames.len());
+        // of equals the first
+        let best = self.alike.iter().enumerate().rev().max_by_key(|(_, alike)| rank(alike)).map(|(at, _)| at);
+        for (at, (kind, frames)) in std::mem::take(&mut self.alike).into_iter().enumerate() {
+            if Some(at) == best {
+                (self.kind, self.frames) = (Some(kind), frames);
+            } else {
+                self.unfit += frames.len() as u64;
+            }
+        }
+    }
 }
 
 /// Writes a series of a log as a set of files into `out`.
@@ -215,14 +240,15 @@ fn find(records: &mut SeriesRecords, settings: &ExportSettings) -> Result<Found,
         }
         found.first_nanos.get_or_insert(record.arrival_nanos);
         match message {
-            Message::Start(start) if !found.has_start || found.frames.is_empty() => {
+            Message::Start(start) if !found.has_start || found.alike.is_empty() => {
                 found.has_start = true;
                 found.num_images = start.num_images;
+                found.announced = start.detector.zip(start.count_type);
                 found.metadata = metadata::of_start(&start, record.parts(), settings.channel.as_deref());
             }
             Message::Start(_) | Message::End(_) => {}
             Message::Image(image) => {
-                let name = found.kind.as_ref().map(|kind| kind.channel.as_str());
+                let name = found.alike.first().map(|(kind, _)| kind.channel.as_str());
                 let channel = chosen(image.channels(), name.or(settings.channel.as_deref()));
                 let beyond = found.num_images.is_some_and(|images| image.number >= images);
                 let Some(channel) = channel.filter(|_| !beyond) else {
@@ -235,15 +261,18 @@ fn find(records: &mut SeriesRecords, settings: &ExportSettings) -> Result<Found,
                     count_type: channel.count_type,
                     encoding: channel.packed.encoding,
                 };
-                if is_fit(channel, found.kind.as_ref().unwrap_or(&own)) {
-                    found.kind.get_or_insert(own);
-                    found.frames.push((image.number, record.place));
-                } else {
-                    found.unfit += 1;
+                let of_kind = found.alike.iter().position(|(kind, _)| is_fit(channel, kind));
+                match of_kind {
+                    Some(at) => found.alike[at].1.push((image.number, record.place)),
+                    None if found.alike.len() < MOST_KINDS && is_fit(channel, &own) => {
+                        found.alike.push((own, vec![(image.number, record.place)]));
+                    }
+                    None => found.unfit += 1,
                 }
             }
         }
     }
+    found.choose_kind();
     if !found.has_start {
         found.metadata = metadata::unknown();
     }

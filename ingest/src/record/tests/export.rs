@@ -449,3 +449,37 @@ fn a_data_file_without_a_frame_says_so_and_one_opened_alone_misses_what_comes_be
     assert_eq!((gap.first, gap.count), (0, 20));
     assert!(gap.reason.to_string().contains("no data file holds what comes before the first"), "{gap:?}");
 }
+
+/// The receiver takes frames of the announced type; the set took those of the type that the first frame had, and had not one
+/// frame of what was shown live.
+#[test]
+fn the_set_has_the_frames_that_the_receiver_takes_whatever_the_first_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let facts = facts(7, 10);
+    let wide = SeriesFacts { count_type: CountType::U32, ..facts.clone() };
+    let image = |number: u64| {
+        let mut chunk = Vec::new();
+        match number {
+            0 | 4 => {
+                encode_bslz4(&counts(number).into_iter().map(u32::from).collect::<Vec<_>>(), &mut chunk);
+                wide.image(Version::V1, number, &chunk)
+            }
+            _ => {
+                encode_bslz4(&counts(number), &mut chunk);
+                facts.image(Version::V1, number, &chunk)
+            }
+        }
+    };
+    for with_start in [true, false] {
+        let folder = log.join(with_start.to_string());
+        let mut messages = if with_start { vec![facts.start(Version::V1)] } else { Vec::new() };
+        messages.extend((0..10).map(image));
+        messages.push(facts.end(Version::V1));
+        record(settings(&folder), slabs(&messages, 3000), &Arc::default());
+        let out = dir.path().join(format!("set {with_start}"));
+        let key = list_series(&folder).unwrap().0[0].log_key();
+        let summary = export_series(&folder, &key, &out, &ExportSettings::new("set")).unwrap();
+        assert_eq!((summary.frames, summary.unfit, &summary.missing[..]), (8, 2, &[0..1, 4..5][..]));
+    }
+}
