@@ -173,3 +173,12 @@ pub(crate) fn check<D: TransformRows>(
     }
     Ok(())
 }
+
+/// Checks that pixels have as many flags as angles, and gives their number.
+fn check_overlap(pixels: &BrightFieldPixels) -> Result<usize, CorrectError> {
+    let (got, expected) = (pixels.used.len(), pixels.angles.len());
+    match got == expected {
+        true => Ok(expected),
+        false => Err(CorrectError::WrongLength { what: "use of bright-field pixels", got, expected }),
+    }
+}

@@ -120,19 +120,26 @@ impl Cuda {
         self.driver.wait(queue, other).map_err(|error| self.error(error, 0))
     }
 
-    /// Copies as many elements as `to` has, from element `first` on, by way of the host: for a look, not for the hot path.
-    pub(crate) fn copy<T: Word>(
+    /// Copies `len` elements from element `first` on to the host, after everything issued before.
+    pub(crate) fn download_part<T: Word>(
         &self,
-        to: &mut CudaBuffer<T>,
-        from: &CudaBuffer<T>,
+        buffer: &CudaBuffer<T>,
         first: usize,
-    ) -> Result<(), DeviceError> {
-        assert!(first <= from.len && to.len <= from.len - first, "the buffer is shorter");
-        let mut host = vec![T::zeroed(); to.len];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);
-        let address = from.address + (first * size_of::<T>()) as u64;
-        self.driver.read(address, bytes).map_err(|error| self.error(error, 0))?;
-        self.write(to, 0, &host)
+        len: usize,
+    ) -> Result<Vec<T>, DeviceError> {
+        assert!(first <= buffer.len && len <= buffer.len - first, "the buffer is shorter");
+        let mut host = Vec::new();
+        host.try_reserve_exact(len).map_err(|_| DeviceError::OutOfMemory {
+            device: "host".into(),
+            bytes: len.saturating_mul(size_of::<T>()),
+        })?;
+        host.resize(len, T::zeroed());
+        if !host.is_empty() {
+            let address = buffer.address + (first * size_of::<T>()) as u64;
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);
+            self.driver.read(address, bytes).map_err(|error| self.error(error, 0))?;
+        }
+        Ok(host)
     }
 
     /// Issues a kernel to the main queue.
@@ -208,17 +215,7 @@ impl Device for Cuda {
     }
 
     fn download<T: Word>(&self, buffer: &CudaBuffer<T>) -> Result<Vec<T>, DeviceError> {
-        let mut host = Vec::new();
-        host.try_reserve_exact(buffer.len).map_err(|_| DeviceError::OutOfMemory {
-            device: "host".into(),
-            bytes: buffer.len.saturating_mul(size_of::<T>()),
-        })?;
-        host.resize(buffer.len, T::zeroed());
-        if !host.is_empty() {
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);
-            self.driver.read(buffer.address, bytes).map_err(|error| self.error(error, 0))?;
-        }
-        Ok(host)
+        self.download_part(buffer, 0, buffer.len)
     }
 
     fn zeros<T: Word>(&self, len: usize) -> Result<CudaBuffer<T>, DeviceError> {

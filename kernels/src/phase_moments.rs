@@ -57,3 +57,19 @@ pub trait PhaseMomentsOfPixels: TransformRows {
         dc: f64,
     ) -> Result<PhaseMoments, MomentsError>;
 }
+
+/// Checks what every device needs, and gives the number of pixels that take part.
+fn check<D: TransformRows>(
+    spectra: &Spectra<'_, D>,
+    pixels: &BrightFieldPixels,
+    dc: f64,
+) -> Result<usize, MomentsError> {
+    crate::correct_spectra::check(spectra, Some(pixels))?;
+    if !(dc > 0.0 && dc.is_finite()) {
+        return Err(MomentsError::NoCounts { got: dc });
+    }
+    match pixels.num_used() {
+        0 => Err(MomentsError::NoPixels { pixels: pixels.used.len() }),
+        num_used => Ok(num_used),
+    }
+}

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::overlap::{Aperture, Reach, conj_gamma, odd_phase};
 use super::{
     BrightFieldPixels, ChunkGeometry, CorrectError, CorrectSpectra, CorrectedSums, Frequency, GammaModel,
-    MeanFill, Spectra, check, column_frequencies,
+    MeanFill, Spectra, check, check_overlap, column_frequencies,
 };
 use crate::device::Cpu;
 use crate::lanes::{self, InstructionSet, LANES, LaneFft, LaneTask, PixelBlock, Simd};
@@ -66,10 +66,7 @@ impl CorrectSpectra for Cpu {
         model: &GammaModel,
         scan: ScanShape,
     ) -> Result<Vec<Complex32>, CorrectError> {
-        let (got, expected) = (pixels.used.len(), pixels.angles.len());
-        if got != expected {
-            return Err(CorrectError::WrongLength { what: "use of bright-field pixels", got, expected });
-        }
+        let expected = check_overlap(pixels)?;
         let chunks = ChunkGeometry::all(pixels, model);
         let shape = SpectraShape { scan, pixels: expected };
         let mut gamma = vec![Complex32::ZERO; expected * scan.rows * shape.q_cols()];

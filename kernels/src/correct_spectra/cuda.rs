@@ -5,6 +5,7 @@ use num_complex::{Complex32, Complex64};
 
 use super::{
     BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra, check,
+    check_overlap,
 };
 use crate::cuda::fourier::{Lines, batch};
 use crate::cuda::{Argument, Cuda, CudaBuffer, Kernel, Launch};
@@ -351,10 +352,7 @@ impl CorrectSpectra for Cuda {
         model: &GammaModel,
         scan: ScanShape,
     ) -> Result<Vec<Complex32>, CorrectError> {
-        let (got, expected) = (pixels.used.len(), pixels.angles.len());
-        if got != expected {
-            return Err(CorrectError::WrongLength { what: "use of bright-field pixels", got, expected });
-        }
+        let expected = check_overlap(pixels)?;
         let plane = scan.rows * (scan.cols / 2 + 1);
         let model = CudaModel::new(self, pixels, model, scan)?;
         let gamma: CudaBuffer<Complex32> = self.zeros(expected * plane)?;
@@ -383,13 +381,12 @@ impl CorrectSpectra for Cuda {
             let (got, expected) = (rows.shape.pixels, pixel + 1);
             return Err(CorrectError::WrongLength { what: "pixels, at least", got, expected });
         }
-        let mut plane: CudaBuffer<Complex32> = self.uninitialised(rows.plane())?;
         if rows.is_closed {
-            self.copy(&mut plane, &rows.spectra, pixel * rows.plane())?;
-        } else {
-            let fill = spectra.fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
-            finish(self, rows, fill.as_ref(), pixel, &plane, 1)?;
+            return Ok(self.download_part(&rows.spectra, pixel * rows.plane(), rows.plane())?);
         }
+        let fill = spectra.fill.map(|fill| UploadedFill::new(self, fill, rows)).transpose()?;
+        let plane: CudaBuffer<Complex32> = self.uninitialised(rows.plane())?;
+        finish(self, rows, fill.as_ref(), pixel, &plane, 1)?;
         Ok(self.download(&plane)?)
     }
 }

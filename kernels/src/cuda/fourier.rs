@@ -102,6 +102,18 @@ impl Lines {
         Ok(Self { scratch: Some(scratch), shared_bytes: 0, most_blocks })
     }
 
+    /// For blocks that must all run at a time.
+    pub(crate) fn of_all(device: &Cuda, bytes: usize, blocks: usize) -> Result<Self, DeviceError> {
+        let lines = Self::new(device, bytes, blocks)?;
+        match lines.most_blocks < blocks {
+            false => Ok(lines),
+            true => {
+                let bytes = bytes.saturating_mul(blocks);
+                Err(DeviceError::OutOfMemory { device: device.name(), bytes })
+            }
+        }
+    }
+
     pub(crate) fn argument(&self) -> Argument {
         self.scratch.as_ref().map_or(Argument::Address(0), CudaBuffer::argument)
     }

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::{InvertError, InvertHalfPlane, check};
 use crate::cuda::fourier::{Fourier, Lines};
 use crate::cuda::{Argument, Cuda, CudaBuffer, Kernel, Launch};
-use crate::device::{Device, DeviceError};
+use crate::device::Device;
 use crate::types::ScanShape;
 
 /// Columns back.
@@ -26,17 +26,10 @@ impl InvertHalfPlane for Cuda {
         let q_cols = scan.cols / 2 + 1;
         let plane = self.upload(plane)?;
         let image: CudaBuffer<f64> = self.uninitialised(scan.positions())?;
-        let lines_for = |len: usize, blocks: usize| -> Result<Lines, DeviceError> {
-            let bytes = 2 * len * size_of::<Complex64>();
-            let lines = Lines::new(self, bytes, blocks)?;
-            match lines.most_blocks < blocks {
-                false => Ok(lines),
-                true => Err(DeviceError::OutOfMemory { device: self.name(), bytes: bytes * blocks }),
-            }
-        };
+        let bytes = |len: usize| 2 * len * size_of::<Complex64>();
 
         let fourier = Fourier::<Complex64>::new(self, scan.rows)?;
-        let lines = lines_for(scan.rows, q_cols)?;
+        let lines = Lines::of_all(self, bytes(scan.rows), q_cols)?;
         let [plan, roots] = fourier.arguments();
         let launch = Launch {
             kernel: &INVERT_COLUMNS,
@@ -50,7 +43,7 @@ impl InvertHalfPlane for Cuda {
         unsafe { self.launch(&launch) }?;
 
         let fourier = Fourier::<Complex64>::new(self, scan.cols)?;
-        let lines = lines_for(scan.cols, scan.rows)?;
+        let lines = Lines::of_all(self, bytes(scan.cols), scan.rows)?;
         let [plan, roots] = fourier.arguments();
         let launch = Launch {
             kernel: &INVERT_ROWS,

@@ -4,10 +4,10 @@
 
 use rayon::prelude::*;
 
-use super::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
+use super::{MomentsError, PhaseMoments, PhaseMomentsOfPixels, check};
 use crate::correct_spectra::{
-    Aperture, BrightFieldPixels, ChunkGeometry, Frequency, GammaModel, Reach, Spectra, check,
-    column_frequencies, conj_gamma, load_column,
+    Aperture, BrightFieldPixels, ChunkGeometry, Frequency, GammaModel, Reach, Spectra, column_frequencies,
+    conj_gamma, load_column,
 };
 use crate::device::Cpu;
 use crate::lanes::{self, InstructionSet, LaneFft, LaneTask, PixelBlock, Simd, atan};
@@ -25,14 +25,7 @@ impl PhaseMomentsOfPixels for Cpu {
         model: &GammaModel,
         dc: f64,
     ) -> Result<PhaseMoments, MomentsError> {
-        check(spectra, Some(pixels))?;
-        if !(dc > 0.0 && dc.is_finite()) {
-            return Err(MomentsError::NoCounts { got: dc });
-        }
-        let num_used = pixels.num_used() as f64;
-        if num_used == 0.0 {
-            return Err(MomentsError::NoPixels { pixels: pixels.used.len() });
-        }
+        let num_used = check(spectra, pixels, dc)? as f64;
         let shape = spectra.shape();
         let work = Work {
             spectra,

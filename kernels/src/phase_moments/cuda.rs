@@ -3,9 +3,9 @@
 
 use num_complex::Complex32;
 
-use super::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
+use super::{MomentsError, PhaseMoments, PhaseMomentsOfPixels, check};
 use crate::correct_spectra::{
-    BrightFieldPixels, CorrectError, CudaModel, GammaModel, Spectra, at_once, check, for_finished, sum_parts,
+    BrightFieldPixels, CorrectError, CudaModel, GammaModel, Spectra, at_once, for_finished, sum_parts,
     transform_columns,
 };
 use crate::cuda::fourier::Lines;
@@ -31,14 +31,7 @@ impl PhaseMomentsOfPixels for Cuda {
         model: &GammaModel,
         dc: f64,
     ) -> Result<PhaseMoments, MomentsError> {
-        check(spectra, Some(pixels))?;
-        if !(dc > 0.0 && dc.is_finite()) {
-            return Err(MomentsError::NoCounts { got: dc });
-        }
-        let num_used = pixels.num_used() as f64;
-        if num_used == 0.0 {
-            return Err(MomentsError::NoPixels { pixels: pixels.used.len() });
-        }
+        let num_used = check(spectra, pixels, dc)? as f64;
         let rows = spectra.rows;
         let (scan, plane) = (rows.shape.scan, rows.plane());
         let model = CudaModel::new(self, pixels, model, scan)?;
@@ -71,11 +64,7 @@ impl PhaseMomentsOfPixels for Cuda {
             let of_phases: CudaBuffer<f64> = self.uninitialised(splits * scan.positions())?;
             let of_squares: CudaBuffer<f64> = self.uninitialised(splits * scan.rows)?;
             // cols of double and twice as many float2
-            let lines = Lines::new(self, 24 * scan.cols, splits * scan.rows)?;
-            if lines.most_blocks < splits * scan.rows {
-                let bytes = 24 * scan.cols * splits * scan.rows;
-                return Err(crate::DeviceError::OutOfMemory { device: self.name(), bytes }.into());
-            }
+            let lines = Lines::of_all(self, 24 * scan.cols, splits * scan.rows)?;
             let [plan, roots] = rows.row_fourier.arguments();
             let launch = Launch {
                 kernel: &SUM_PHASES,

@@ -132,8 +132,11 @@ impl TransformRows for Cuda {
             return Err(TransformError::Closed { row: scan_row });
         }
         let q_cols = rows.shape.q_cols();
-        let all = self.download(&rows.spectra)?;
-        let of_pixel = |plane: &[Complex32]| plane[scan_row * q_cols..][..q_cols].to_vec();
-        Ok(all.chunks_exact(rows.plane().max(1)).flat_map(of_pixel).collect())
+        let mut row = Vec::with_capacity(rows.shape.pixels * q_cols);
+        for pixel in 0..rows.shape.pixels {
+            let first = pixel * rows.plane() + scan_row * q_cols;
+            row.extend(self.download_part(&rows.spectra, first, q_cols)?);
+        }
+        Ok(row)
     }
 }
