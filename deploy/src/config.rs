@@ -3,7 +3,8 @@
 
 mod print;
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
@@ -12,7 +13,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::device::DeviceChoice;
-use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
+use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys, in_words};
 use crate::request::MOST_THREADS;
 use crate::rings::{Ring, Rings};
 
@@ -68,6 +69,24 @@ pub fn check_api(text: &str) -> Result<(), String> {
         Some(_) => Ok(()),
         None => Err(format!("got the api '{text}', expected HOST or HOST:PORT")),
     }
+}
+
+/// Where the page is: an address and a port, or a name, which is looked up; of its addresses the first of IPv4, if it has one.
+///
+/// # Errors
+/// What was got and what was expected.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let refused = |why: String| {
+        format!("got the address '{text}', expected ADDR:PORT, such as 127.0.0.1:8040, or NAME:PORT{why}")
+    };
+    let found = text.to_socket_addrs().map_err(|error| match error.kind() {
+        // not even of that form
+        ErrorKind::InvalidInput => refused(String::new()),
+        _ => refused(format!(" with a name that can be looked up: {error}")),
+    })?;
+    let found: Vec<SocketAddr> = found.collect();
+    let of_ipv4 = found.iter().find(|address| address.is_ipv4());
+    of_ipv4.or(found.first()).copied().ok_or_else(|| refused(String::new()))
 }
 
 /// A host, which is no more than looked at, and the port behind it, above 0.
@@ -148,10 +167,15 @@ fn as_text<S: Serializer>(threshold: &Option<Threshold>, serializer: S) -> Resul
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageConfig {
-    /// `ADDR:PORT`.
+    /// `ADDR:PORT`, or `NAME:PORT` of this machine.
+    #[serde(deserialize_with = "listen")]
     pub listen: Option<SocketAddr>,
     /// File with the token.
     pub token_file: Option<PathBuf>,
+}
+
+fn listen<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    listen_address(&String::deserialize(deserializer)?).map(Some).map_err(Error::custom)
 }
 
 /// `[results]`
@@ -201,11 +225,25 @@ pub struct LimitsConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct RingsConfig {
     /// Bright field.
-    pub bf_ring: Option<String>,
+    #[serde(deserialize_with = "ring", serialize_with = "ring_as_text")]
+    pub bf_ring: Option<Ring>,
     /// Annular dark field.
-    pub adf_ring: Option<String>,
+    #[serde(deserialize_with = "ring", serialize_with = "ring_as_text")]
+    pub adf_ring: Option<Ring>,
     /// Dark field.
-    pub df_ring: Option<String>,
+    #[serde(deserialize_with = "ring", serialize_with = "ring_as_text")]
+    pub df_ring: Option<Ring>,
+}
+
+fn ring<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ring>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(Error::custom)
+}
+
+fn ring_as_text<S: Serializer>(ring: &Option<Ring>, serializer: S) -> Result<S::Ok, S::Error> {
+    match ring {
+        Some(Ring { inner, outer }) => serializer.collect_str(&format_args!("{inner},{outer}")),
+        None => serializer.serialize_none(),
+    }
 }
 
 impl Config {
@@ -218,15 +256,14 @@ impl Config {
         let refused = |what: String| anyhow!("{}: {what}", path.display());
         let bytes = ingest::read_small_file(path, MOST_BYTES).map_err(|error| refused(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|error| refused(format!("is no text: {error}")))?;
-        let config: Self =
-            toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;
+        let config: Self = toml::from_str(&text).map_err(|error| refused(in_words(&error.to_string())))?;
         let optics = config.optics_values().map_err(|what| refused(format!("[optics]: {what}")))?;
         check_values(&optics).map_err(|error| refused(format!("[optics] {}", in_keys(&error))))?;
         config.check().map_err(refused)?;
         Ok(config)
     }
 
-    /// Refuses numbers outside their ranges, and rings that are none.
+    /// Refuses numbers outside their ranges, and addresses that are none.
     fn check(&self) -> Result<(), String> {
         let numbers = [
             ("[stream] silence_s", self.stream.silence_s, SILENCES_S, "s"),
@@ -246,10 +283,6 @@ impl Config {
         for (name, value, range, unit) in numbers {
             value.map(|value| within(name, value, range, unit)).transpose()?;
         }
-        let rings = &self.virtual_detectors;
-        for ring in [&rings.bf_ring, &rings.adf_ring, &rings.df_ring].into_iter().flatten() {
-            ring.parse::<Ring>()?;
-        }
         Ok(())
     }
 
@@ -263,12 +296,10 @@ impl Config {
         self.page.listen.get_or_insert(DEFAULT_LISTEN);
         self.record.remove_oldest.get_or_insert(false);
         self.export.on_completion.get_or_insert(false);
-        let usual = Rings::default();
-        let text = |ring: Ring| format!("{},{}", ring.inner, ring.outer);
-        let rings = &mut self.virtual_detectors;
-        rings.bf_ring.get_or_insert_with(|| text(usual.bf));
-        rings.adf_ring.get_or_insert_with(|| text(usual.adf));
-        rings.df_ring.get_or_insert_with(|| text(usual.df));
+        let (usual, rings) = (Rings::default(), &mut self.virtual_detectors);
+        rings.bf_ring.get_or_insert(usual.bf);
+        rings.adf_ring.get_or_insert(usual.adf);
+        rings.df_ring.get_or_insert(usual.df);
         self
     }
 
@@ -342,9 +373,24 @@ mod tests {
             ("[stream]\napi = \"http://\"", "[stream] got the api 'http://', expected HOST or HOST:PORT"),
             ("[stream]\napi = \"detector:port\"", "'detector:port'"),
             ("[virtual_detectors]\nbf_ring = \"1\"", "ring '1'"),
+            ("[virtual_detectors]\nbf_ring = \"1\"", "line 2"),
+            ("[virtual_detectors]\nbf_ring = \"1\"", "bf_ring = \"1\""),
+            ("[record]\nmost_gb = \"much\"", "expected a number without quotes and unit"),
+            ("[stream]\nring_mib = 1.5", "expected a whole number"),
+            ("[limits]\nthreads = -1", "expected a whole number"),
+            ("[export]\non_completion = \"yes\"", "expected true or false"),
+            ("[page]\nlisten = \"here\"", "'here', expected ADDR:PORT"),
+            ("[page]\nlisten = \"no such name:80\"", "expected ADDR:PORT, such as 127.0.0.1:8040"),
         ] {
             let why = read(text).unwrap_err();
             assert!(why.contains(named) && why.contains("sideband.toml"), "{why}");
         }
+    }
+
+    #[test]
+    fn the_page_may_be_at_a_name_of_this_machine() {
+        let listen = read("[page]\nlisten = \"localhost:8041\"").unwrap().page.listen.unwrap();
+        assert!(listen.ip().is_loopback() && listen.port() == 8041, "{listen}");
+        assert_eq!(listen_address("[::1]:0"), Ok("[::1]:0".parse().unwrap()));
     }
 }

@@ -18,8 +18,8 @@ pub enum DeviceChoice {
     Auto,
     /// The processor.
     Cpu,
-    /// The CUDA device of this number, counted from 0.
-    Cuda(usize),
+    /// The CUDA device of this number, counted from 0; the first where none is said.
+    Cuda(Option<usize>),
 }
 
 impl FromStr for DeviceChoice {
@@ -29,12 +29,11 @@ impl FromStr for DeviceChoice {
         match text {
             "auto" => Ok(Self::Auto),
             "cpu" => Ok(Self::Cpu),
-            "cuda" => Ok(Self::Cuda(0)),
-            _ => {
-                text.strip_prefix("cuda:").and_then(|number| number.parse().ok()).map(Self::Cuda).ok_or_else(
-                    || format!("got the device '{text}', expected auto, cpu, cuda or cuda:NUMBER"),
-                )
-            }
+            "cuda" => Ok(Self::Cuda(None)),
+            _ => match text.strip_prefix("cuda:").and_then(|number| number.parse().ok()) {
+                Some(number) => Ok(Self::Cuda(Some(number))),
+                None => Err(format!("got the device '{text}', expected auto, cpu, cuda or cuda:NUMBER")),
+            },
         }
     }
 }
@@ -58,7 +57,8 @@ impl Display for DeviceChoice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(number) => write!(f, "cuda:{number}"),
+            Self::Cuda(None) => f.write_str("cuda"),
+            Self::Cuda(Some(number)) => write!(f, "cuda:{number}"),
         }
     }
 }
@@ -75,7 +75,7 @@ impl DeviceChoice {
                 tracing::debug!("no CUDA device: {why}");
                 Processor::Cpu
             })),
-            Self::Cuda(number) => Processor::cuda(number)
+            Self::Cuda(number) => Processor::cuda(number.unwrap_or(0))
                 .map_err(|why| anyhow!(why))
                 .with_context(|| format!("--device {self}"))
                 .map_err(|error| WrongFlags(error).into()),
@@ -97,10 +97,12 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read_back() {
-        for choice in [DeviceChoice::Auto, DeviceChoice::Cpu, DeviceChoice::Cuda(0), DeviceChoice::Cuda(3)] {
+        let cuda = [None, Some(0), Some(3)].map(DeviceChoice::Cuda);
+        for choice in [DeviceChoice::Auto, DeviceChoice::Cpu].into_iter().chain(cuda) {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        assert_eq!("cuda".parse(), Ok(DeviceChoice::Cuda(0)));
+        // as it was given
+        assert_eq!("cuda".parse::<DeviceChoice>().unwrap().to_string(), "cuda");
         for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
             let refused = wrong.parse::<DeviceChoice>().unwrap_err();
             assert_eq!(refused, format!("got the device '{wrong}', expected auto, cpu, cuda or cuda:NUMBER"));

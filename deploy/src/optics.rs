@@ -15,12 +15,13 @@ mod values;
 
 pub use check::OpticsError;
 pub(crate) use check::{
-    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_settled, check_values, in_keys,
-    meant,
+    SCAN_STEPS_NM, SEMI_ANGLES_MRAD, VOLTAGES_KV, aberration_problem, check_place, check_settled,
+    check_values, in_keys, meant,
 };
 pub(crate) use disk::{disk_note, known_radius_px};
 pub use missing::Missing;
 pub use optics_file::{OpticsTable, read_optics_file};
+pub(crate) use optics_file::{in_words, without_types};
 pub use resolve::{Acquisition, MeasuredBrightField, Resolved, ResolvedOptics, resolve, resolve_known};
 pub(crate) use scan::{line_note, nearly_square, set_scan, surplus};
 pub use text::{parse_aberration, parse_number, parse_pair, parse_row_col};

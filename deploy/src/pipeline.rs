@@ -55,7 +55,7 @@ pub use again::Finished;
 pub use chosen::{Choices, Chosen};
 pub use of_log::run_key as run_of_log;
 pub use of_series::{SeriesOptics, of_series, square};
-pub(crate) use of_series::{folder_name, name_of_folder};
+pub(crate) use of_series::{folder_name, name_of_folder, still_holds};
 use prepare::Prepared;
 use stages::start_stages;
 pub use subject::Subject;

@@ -134,16 +134,19 @@ pub fn run(settings: &ReplaySettings) -> anyhow::Result<()> {
     let most = settings.num_series.unwrap_or(1);
     while settings.arms_itself && shared.series_over() < most && !sending.is_finished() {
         if !shared.state().is_armed() {
-            detector.arm_now()?;
+            match detector.arm_now() {
+                // nobody takes orders any more
+                Err(_) if settings.stop.is_raised() => break,
+                armed => armed?,
+            }
         }
         std::thread::sleep(Duration::from_millis(1));
     }
     let sent = sending.join().map_err(|_| anyhow::anyhow!("the sending thread panicked"))?;
     drop(api);
-    sent?;
-    match settings.stop.is_raised() {
-        true => Err(Interrupted { what: "while it stayed for the next series".to_owned() }.into()),
-        false => Ok(()),
+    match sent? {
+        Some(what) => Err(Interrupted { what }.into()),
+        None => Ok(()),
     }
 }
 

@@ -233,12 +233,9 @@ fn log_line(settings: &RecordSettings, found: &LogReport) -> String {
 /// # Errors
 /// A value that cannot be.
 fn check_optics(request: &OpticsRequest) -> Result<Option<String>, OpticsError> {
-    let scan = request.joined().scan_shape.unwrap_or(ScanShape { rows: 1, cols: 1 });
-    let shape = Source {
-        provenance: Provenance::Default,
-        place: "the number of images".to_owned(),
-        values: OpticsValues { scan_shape: Some(scan), ..OpticsValues::default() },
-    };
+    let row = OpticsValues { scan_shape: Some(ScanShape { rows: 1, cols: 1 }), ..OpticsValues::default() };
+    let shape =
+        Source { provenance: Provenance::StandIn, place: "the number of images".to_owned(), values: row };
     let acquisition = Acquisition { frames_expected: u64::MAX };
     Ok(resolve_known(request, &[shape], acquisition)?.unknown_text())
 }

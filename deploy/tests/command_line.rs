@@ -208,6 +208,17 @@ fn a_simulation_that_fails_leaves_no_folder_and_may_be_quiet_in_short() {
 }
 
 #[test]
+fn a_file_of_settings_that_is_not_there_is_told_with_the_variable_that_names_it() {
+    for (command, names) in [(&["serve"][..], true), (&["serve", "--config", "other.toml"], false)] {
+        let mut daemon = std::process::Command::new(env!("CARGO_BIN_EXE_sideband"));
+        let output = daemon.args(command).env("SIDEBAND_CONFIG", "not_there.toml").output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(code(&output), 2, "{text}");
+        assert_eq!(text.contains("SIDEBAND_CONFIG: not_there.toml: "), names, "{text}");
+    }
+}
+
+#[test]
 fn help_is_plain_text() {
     for command in ["run", "inspect", "simulate", "demo", "doctor"] {
         for flag in ["-h", "--help"] {

@@ -24,7 +24,7 @@ use crate::serve::{ExportRequest, ServeRequest};
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
     /// File of settings, sideband.toml; every flag below is stronger than it.
-    #[arg(long, value_name = "FILE.toml", env = "SIDEBAND_CONFIG")]
+    #[arg(long, value_name = "FILE.toml", env = CONFIG_VARIABLE)]
     pub config: Option<PathBuf>,
     /// The detector's PUSH socket: port 9999 for stream v1, 31001 for stream v2.
     #[arg(long, value_name = "HOST:PORT", env = "SIDEBAND_STREAM")]
@@ -51,7 +51,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", env = "SIDEBAND_EXPORT_FOLDER")]
     pub export_folder: Option<PathBuf>,
     /// Where the page and the API are served; away from this machine's own addresses a token is needed [default: 127.0.0.1:8040].
-    #[arg(long, value_name = "ADDR:PORT", env = "SIDEBAND_LISTEN")]
+    #[arg(long, value_name = "ADDR:PORT", env = "SIDEBAND_LISTEN", value_parser = config::listen_address)]
     pub listen: Option<SocketAddr>,
     /// File with the token that the page and the API are asked with; made up at the start where one is needed and none given.
     #[arg(long, value_name = "FILE", env = "SIDEBAND_TOKEN_FILE")]
@@ -94,6 +94,9 @@ pub struct ServeArgs {
 
 const RINGS: &str = "Virtual detectors (units of the bright-field radius)";
 
+/// Names the file of settings where no flag does.
+const CONFIG_VARIABLE: &str = "SIDEBAND_CONFIG";
+
 /// Most bytes of a token file.
 const MOST_TOKEN_BYTES: u64 = 4096;
 
@@ -108,8 +111,7 @@ impl ServeArgs {
     /// # Errors
     /// What is missing, by name; a file that cannot be read; a number out of its range; a token that is none.
     pub fn request(&self, stop: StopFlag) -> anyhow::Result<ServeRequest> {
-        let file = self.config.as_deref().map(Config::read).transpose();
-        let file = file.map_err(WrongFlags::because)?.unwrap_or_default();
+        let file = self.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
         let missing = |what: &str| WrongFlags::because(anyhow!("{what}"));
         let stream = self.stream.clone().or(file.stream.address.clone());
         let stream = stream.ok_or_else(|| {
@@ -146,7 +148,7 @@ impl ServeArgs {
             optics,
             export,
             record: self.record(&file.record)?,
-            rings: self.rings(&file.virtual_detectors)?,
+            rings: self.rings(&file.virtual_detectors),
             threshold: self.threshold.clone().or(file.stream.threshold.clone()).unwrap_or_default(),
             silence: Duration::from_secs_f64(silence),
             ring_bytes: (ring_mib as usize) << 20,
@@ -174,19 +176,23 @@ impl ServeArgs {
         }))
     }
 
-    fn rings(&self, file: &RingsConfig) -> anyhow::Result<Rings> {
+    fn rings(&self, file: &RingsConfig) -> Rings {
         let usual = Rings::default();
-        let ring = |flag: Option<Ring>, said: &Option<String>, usual: Ring| match (flag, said) {
-            (Some(ring), _) => Ok(ring),
-            (None, Some(text)) => text.parse().map_err(|why: String| WrongFlags::because(anyhow!(why))),
-            (None, None) => Ok(usual),
-        };
-        Ok(Rings {
-            bf: ring(self.bf_ring, &file.bf_ring, usual.bf)?,
-            adf: ring(self.adf_ring, &file.adf_ring, usual.adf)?,
-            df: ring(self.df_ring, &file.df_ring, usual.df)?,
-        })
+        Rings {
+            bf: self.bf_ring.or(file.bf_ring).unwrap_or(usual.bf),
+            adf: self.adf_ring.or(file.adf_ring).unwrap_or(usual.adf),
+            df: self.df_ring.or(file.df_ring).unwrap_or(usual.df),
+        }
     }
+}
+
+/// Reads the file of settings; where it cannot be used, the variable that names it is named, too.
+fn read_config(path: &Path) -> anyhow::Result<Config> {
+    let is_of_environment = std::env::var_os(CONFIG_VARIABLE).is_some_and(|named| named == path);
+    Config::read(path).map_err(|error| match is_of_environment {
+        true => WrongFlags::because(error.context(CONFIG_VARIABLE)),
+        false => WrongFlags::because(error),
+    })
 }
 
 /// Reads a token.

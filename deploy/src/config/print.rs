@@ -172,9 +172,9 @@ mod tests {
             export: ExportConfig { on_completion: Some(true), folder: path() },
             limits: LimitsConfig { memory_gb: Some(1.0), threads: Some(1), device: Some(DeviceChoice::Cpu) },
             virtual_detectors: RingsConfig {
-                bf_ring: Some("0,1".to_owned()),
-                adf_ring: Some("0,1".to_owned()),
-                df_ring: Some("0,1".to_owned()),
+                bf_ring: Some(Rings::default().bf),
+                adf_ring: Some(Rings::default().adf),
+                df_ring: Some(Rings::default().df),
             },
             optics: OpticsTable::of(&OpticsValues {
                 voltage: Some(Kilovolts(300.0)),

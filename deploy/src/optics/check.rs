@@ -266,27 +266,37 @@ fn origin<T>(resolved: &Resolved<T>) -> String {
     }
 }
 
+/// Refuses a place (row, col) that is not on a detector, whose pixels have their centres at whole numbers: with what was got
+/// and what was expected.
+pub(crate) fn check_place(
+    [Pixels(row), Pixels(col)]: [Pixels; 2],
+    detector: DetectorShape,
+) -> Result<(), (String, String)> {
+    let [most_row, most_col] = [detector.rows, detector.cols].map(|len| len as f64 - 0.5);
+    if (-0.5..=most_row).contains(&row) && (-0.5..=most_col).contains(&col) {
+        return Ok(());
+    }
+    Err((
+        format!("{}, {} px", short(row), short(col)),
+        format!("row -0.5 to {most_row} px and col -0.5 to {most_col} px (the {detector} detector)"),
+    ))
+}
+
 /// Checks what can only be said of all values together, and of a detector: that a pinned bright field lies on it, and
 /// that the aberrations can be followed.
 ///
 /// # Errors
 /// [`OpticsError::Impossible`] for the bright field, [`OpticsError::Model`].
 pub(crate) fn check_settled(optics: &ResolvedOptics, detector: DetectorShape) -> Result<(), OpticsError> {
-    let [rows, cols] = [detector.rows, detector.cols].map(|len| len as f64);
-    if let Some(centre) = &optics.bf_centre {
-        let [Pixels(row), Pixels(col)] = centre.value;
-        if !(-0.5..=rows - 0.5).contains(&row) || !(-0.5..=cols - 0.5).contains(&col) {
-            return Err(OpticsError::Impossible {
-                parameter: Parameter::BfCentre,
-                place: origin(centre),
-                got: format!("{row}, {col} px"),
-                expected: format!("a place on the {detector} detector"),
-            });
-        }
+    if let Some(centre) = &optics.bf_centre
+        && let Err((got, expected)) = check_place(centre.value, detector)
+    {
+        let (parameter, place) = (Parameter::BfCentre, origin(centre));
+        return Err(OpticsError::Impossible { parameter, place, got, expected });
     }
     if let Some(radius) = &optics.bf_radius {
         let smallest = (FEWEST_PIXELS as f64 / std::f64::consts::PI).sqrt();
-        let largest = rows.hypot(cols);
+        let largest = (detector.rows as f64).hypot(detector.cols as f64);
         let Pixels(px) = radius.value;
         if !(smallest..=largest).contains(&px) {
             return Err(OpticsError::Impossible {

@@ -170,9 +170,19 @@ impl OpticsTable {
     }
 }
 
-/// What the parser says, in the words of one who writes the file.
-fn in_words(said: &str) -> String {
-    let said = said.trim_end().replace("expected f64", "expected a number without quotes and unit");
+/// What a parser says, with words for the types that a program has.
+pub(crate) fn without_types(said: &str) -> String {
+    let types = [("f64", "a number"), ("a boolean", "true or false")];
+    let whole = ["u8", "u32", "u64", "usize"].map(|whole| (whole, "a whole number, 0 or more"));
+    types.into_iter().chain(whole).fold(said.to_owned(), |said, (of_program, word)| {
+        said.replace(&format!("expected {of_program}"), &format!("expected {word}"))
+    })
+}
+
+/// What the parser of TOML says, in the words of one who writes the file.
+pub(crate) fn in_words(said: &str) -> String {
+    let said = without_types(said.trim_end());
+    let said = said.replace("expected a number", "expected a number without quotes and unit");
     let names_a_term = ABERRATIONS.iter().any(|(name, ..)| said.contains(&format!("unknown field `{name}`")));
     match names_a_term {
         true => format!("{said}\naberrations stand below a line [aberrations]"),
@@ -241,7 +251,7 @@ mod tests {
             ("scan_step_nm = \"small\"", "one number or [ROW, COL]"),
             ("scan_shape = 64", "256x256"),
             ("scan_path = \"zigzag\"", "`raster` or `snake`"),
-            ("flyback_frames = -1", "u64"),
+            ("flyback_frames = -1", "expected a whole number, 0 or more"),
             ("[aberrations]\nC12 = 1.8", "C12=1.8,DEG"),
             ("[aberrations]\nC10 = true", "NM"),
         ] {

@@ -102,6 +102,15 @@ pub struct OpticsRequest {
 }
 
 impl OpticsRequest {
+    /// Takes back what anybody said of one parameter.
+    pub(crate) fn forget(&mut self, parameter: Parameter) {
+        let file = self.optics_file.as_mut().map(|(_, values)| values);
+        [Some(&mut self.asked), Some(&mut self.flags), file]
+            .into_iter()
+            .flatten()
+            .for_each(|values| values.forget(parameter));
+    }
+
     /// The order of the frames, as far as the user says it.
     pub fn frame_order(&self) -> FrameOrder {
         let (said, usual) = (self.joined(), FrameOrder::default());

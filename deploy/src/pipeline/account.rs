@@ -9,9 +9,9 @@ use kernels::types::{Gap, GapReason, Milliradians, Pixels};
 use resident::Snapshot;
 use ssb::{LiveResult, LiveSpectra, Reconstruction};
 
-use super::again::Finished;
+use super::again::{Finished, Lasting};
 use super::chosen::Choices;
-use super::of_series::SHAPE_UNKNOWN;
+use super::of_series::still_holds;
 use super::prepare::Prepared;
 use super::{Filled, Streamed, final_images};
 use crate::device::described;
@@ -44,8 +44,8 @@ pub(super) fn of_choices(
     lasting: &[String],
 ) -> anyhow::Result<Account> {
     let mut optics = choices.optics.clone();
-    let is_true = |warning: &&String| !(optics.is_shape_known() && warning.starts_with(SHAPE_UNKNOWN));
-    let mut warnings: Vec<String> = lasting.iter().filter(is_true).cloned().collect();
+    let mut warnings: Vec<String> =
+        lasting.iter().filter(|said| still_holds(said, &optics)).cloned().collect();
     warnings.extend(surplus(&optics.geometry, snapshot.positions().end));
     let live = live.map_err(|error| warnings.push(format!("no phase image: {error:#}"))).ok();
     if let Some(live) = &live {
@@ -121,20 +121,9 @@ pub(super) fn settle(
         notes,
         folder: std::path::PathBuf::new(),
     };
+    let lasting = Lasting { device: request.processor.clone(), warnings: lasting_warnings, spectra_bytes };
     let spectra = spectra.map(Arc::new);
-    let not_written = None;
-    let device = request.processor.clone();
-    Ok(Finished {
-        report,
-        images,
-        live,
-        spectra,
-        choices,
-        not_written,
-        device,
-        lasting_warnings,
-        spectra_bytes,
-    })
+    Ok(Finished { report, images, live, spectra, choices, not_written: None, lasting })
 }
 
 fn measured(live: &LiveResult, optics: &ResolvedOptics) -> MeasuredBrightField {

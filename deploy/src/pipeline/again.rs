@@ -28,10 +28,17 @@ pub struct Finished<D: SsbDevice> {
     pub choices: Choices,
     /// Why nothing could be written, where that was to be borne.
     pub not_written: Option<String>,
+    /// What other choices change nothing of.
+    pub(super) lasting: Lasting<D>,
+}
+
+/// What is the same whatever is chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Lasting<D> {
     /// What computes phases.
     pub(super) device: D,
-    /// What there is to be said whatever is chosen.
-    pub(super) lasting_warnings: Vec<String>,
+    /// What there is to be said.
+    pub(super) warnings: Vec<String>,
     /// Most bytes the spectra may take.
     pub(super) spectra_bytes: u64,
 }
@@ -47,20 +54,20 @@ impl<D: SsbDevice> Finished<D> {
             rows: if choices.optics.is_shape_known() { Rows::Transform } else { Rows::Leave },
             pixel_mask: pixel_mask.to_vec(),
             options: Options { moments: choices.moments, ..Options::default() },
-            most_bytes: self.spectra_bytes,
+            most_bytes: self.lasting.spectra_bytes,
             previews: None,
         };
         let geometry = choices.optics.geometry;
         let snapshot = &snapshot.with_geometry(geometry)?;
         // rows of another geometry are others
         let held = self.spectra.as_ref().filter(|_| self.choices.optics.geometry == geometry);
-        let made = reconstruct_again(self.device.clone(), settings, snapshot, held);
+        let made = reconstruct_again(self.lasting.device.clone(), settings, snapshot, held);
         let (live, spectra) = match made {
             Ok(again) => (Ok(again.result), again.spectra),
             Err(error) => (Err(error.into()), held.cloned()),
         };
         let Account { images, masks, bright_field, warnings, live, optics, status } =
-            account::of_choices(snapshot, live, &choices, pixel_mask, &self.lasting_warnings)?;
+            account::of_choices(snapshot, live, &choices, pixel_mask, &self.lasting.warnings)?;
         let report = RunReport {
             status,
             loss_rad2: live.as_ref().and_then(|live| live.reconstruction.as_ref()?.loss),
@@ -71,25 +78,13 @@ impl<D: SsbDevice> Finished<D> {
             warnings,
             ..self.report.clone()
         };
-        let lasting_warnings = self.lasting_warnings.clone();
-        let (spectra_bytes, not_written) = (self.spectra_bytes, self.not_written.clone());
-        let device = self.device.clone();
-        Ok(Self {
-            report,
-            images,
-            live,
-            spectra,
-            choices,
-            not_written,
-            device,
-            lasting_warnings,
-            spectra_bytes,
-        })
+        let (not_written, lasting) = (self.not_written.clone(), self.lasting.clone());
+        Ok(Self { report, images, live, spectra, choices, not_written, lasting })
     }
 
     /// What there is to be said whatever is chosen.
     pub fn lasting_warnings(&self) -> &[String] {
-        &self.lasting_warnings
+        &self.lasting.warnings
     }
 
     /// Writes the results in the place of those that are in the folder, if any are.

@@ -15,7 +15,7 @@ use ingest::stream::threshold::Threshold;
 use super::{Listener, SeriesOptics, folder_name, of_series, run_source};
 use crate::optics::ResolvedOptics;
 use crate::report::RunReport;
-use crate::request::{Interrupted, RunRequest};
+use crate::request::{Interrupted, RunRequest, WrongFlags};
 
 /// Ending of a segment's file.
 const SEGMENT: &str = "sbl";
@@ -39,8 +39,7 @@ pub(super) fn run(request: &RunRequest, opening: Instant) -> anyhow::Result<Vec<
         error => anyhow!(error),
     })?;
     let with_frames: Vec<&SeriesInLog> = listed.iter().filter(|series| series.frames.count() > 0).collect();
-    let series =
-        chosen(&with_frames, request.series.as_deref()).with_context(|| folder.display().to_string())?;
+    let series = chosen(&with_frames, request.series.as_deref(), folder)?;
     let bytes = series.bytes / series.channels.len().max(1) as u64;
     let mut reports = Vec::new();
     // how many there are is known once the first is found
@@ -143,15 +142,17 @@ fn run_channel(
     })
 }
 
-/// The series that is called so, or the last.
-fn chosen<'a>(all: &[&'a SeriesInLog], asked: Option<&str>) -> anyhow::Result<&'a SeriesInLog> {
+/// The series of a log that is called so, or the last.
+fn chosen<'a>(all: &[&'a SeriesInLog], asked: Option<&str>, log: &Path) -> anyhow::Result<&'a SeriesInLog> {
+    let log = log.display();
     let names = |of: &[&SeriesInLog]| of.iter().map(|series| series.name()).collect::<Vec<_>>().join(", ");
-    let last = all.last().context("there is no series with frames in this log")?;
+    let last = all.last().with_context(|| format!("{log}: there is no series with frames in this log"))?;
     let Some(asked) = asked else { return Ok(last) };
     let found: Vec<&SeriesInLog> = all.iter().copied().filter(|series| series.is_called(asked)).collect();
+    let refused = |what: String| Err(WrongFlags::because(anyhow!("{log}: got series {asked}, {what}")));
     match found[..] {
         [one] => Ok(one),
-        [] => Err(anyhow!("got series {asked}, expected one of {}", names(all))),
-        _ => Err(anyhow!("got series {asked}, of which there are several: name one of {}", names(&found))),
+        [] => refused(format!("expected one of {}", names(all))),
+        _ => refused(format!("of which there are several: name one of {}", names(&found))),
     }
 }

@@ -8,8 +8,8 @@ use kernels::types::{DetectorShape, Kilovolts, ScanGeometry, ScanShape};
 
 use super::Subject;
 use crate::optics::{
-    Acquisition, OpticsError, OpticsRequest, OpticsValues, Provenance, ResolvedOptics, Source, check_settled,
-    nearly_square, resolve, resolve_known, set_scan,
+    Acquisition, OpticsError, OpticsRequest, OpticsValues, Parameter, Provenance, ResolvedOptics, Source,
+    check_settled, nearly_square, resolve, resolve_known, set_scan,
 };
 use crate::report::{AcquiredWith, Input};
 
@@ -18,7 +18,7 @@ const CONTINUOUS: u64 = 1_000_000_000;
 /// How many times the frames that a scan needs are kept at most.
 const MOST_SURPLUS: u64 = 4;
 /// How a sentence begins that a shape takes back.
-pub(super) const SHAPE_UNKNOWN: &str = "the scan shape is not known";
+const SHAPE_UNKNOWN: &str = "the scan shape is not known";
 /// What a frame is taken to be compressed to, where nobody knows yet: a part of its counts.
 const COMPRESSED_PART: u64 = 16;
 
@@ -39,6 +39,20 @@ impl SeriesOptics {
         let optics = resolve_known(request, &self.recorded, Acquisition { frames_expected: self.frames })?;
         check_settled(&optics, self.detector)?;
         Ok(optics)
+    }
+
+    /// The same request without a bright field that is not on this detector; what is not used any more, with a sentence of
+    /// each. A series is not lost for it: the disk is measured.
+    pub(crate) fn on_detector(&self, request: &OpticsRequest) -> (OpticsRequest, Vec<(Parameter, String)>) {
+        let (mut request, mut not_used) = (request.clone(), Vec::new());
+        while let Err(OpticsError::Impossible { parameter, place, got, expected }) = self.resolve(&request)
+            && matches!(parameter, Parameter::BfCentre | Parameter::BfRadius)
+        {
+            request.forget(parameter);
+            let key = parameter.key();
+            not_used.push((parameter, format!("{key} ({place}): got {got}, expected {expected}: not used")));
+        }
+        (request, not_used)
     }
 
     /// As [`resolve`](Self::resolve), where everything has to be known.
@@ -159,6 +173,11 @@ pub fn of_series(
         problems,
     };
     Ok((subject, optics))
+}
+
+/// Whether a sentence of a series still holds, by what is known of its optics: its shape may be by now.
+pub(crate) fn still_holds(said: &str, optics: &ResolvedOptics) -> bool {
+    !(optics.is_shape_known() && said.starts_with(SHAPE_UNKNOWN))
 }
 
 /// A channel's own folder.

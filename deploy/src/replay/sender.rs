@@ -1,5 +1,7 @@
 //! Stage: pieces onto the wire, when they are due.
 
+mod ending;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +24,8 @@ use super::thief::Thief;
 use super::{ReplaySettings, print, stream_address};
 use crate::doctor::MemoryReport;
 use crate::request::StopFlag;
+
+use ending::{Ending, WAITED, in_the_middle_of};
 
 /// How often a sender that waits looks at its orders, and lets readers in.
 const TICK: Duration = Duration::from_millis(10);
@@ -56,28 +60,6 @@ pub struct Sender {
     memory_bytes: u64,
     settings: ReplaySettings,
     shared: Arc<Shared>,
-}
-
-/// How a series ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Sent,
-    Finished,
-    Aborted,
-    AbortedForNext,
-    Stopped,
-}
-
-impl Ending {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Finished => "finished early",
-            Self::Aborted => "aborted",
-            Self::AbortedForNext => "aborted for the next",
-            Self::Stopped => "stopped",
-        }
-    }
 }
 
 /// A series while it is sent.
@@ -136,14 +118,16 @@ impl Sender {
         Ok(format!("stream tcp://{} ({})", self.socket.address()?, self.version))
     }
 
-    /// Sends what it is told to, until nobody tells it any more, enough series are over, or the stop flag is raised.
+    /// Sends what it is told to, until nobody tells it any more, enough series are over, or the stop flag is raised: then it
+    /// gives back what it was at.
     ///
     /// # Errors
     /// A port is taken when it is bound again; no reader came; the log cannot be written.
-    pub fn run(mut self) -> anyhow::Result<()> {
-        while !self.stop().is_raised()
-            && self.settings.num_series.is_none_or(|most| self.shared.series_over() < most)
-        {
+    pub fn run(mut self) -> anyhow::Result<Option<String>> {
+        while !self.stop().is_raised() {
+            if self.settings.num_series.is_some_and(|most| self.shared.series_over() >= most) {
+                return Ok(None);
+            }
             let order = match self.waiting.pop_front() {
                 Some(order) => order,
                 None => match self.orders.recv_timeout(TICK) {
@@ -152,17 +136,33 @@ impl Sender {
                         self.socket.accept();
                         continue;
                     }
-                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 },
             };
             match order {
-                Order::Arm(series) => self.series(*series)?,
+                Order::Arm(series) => {
+                    let broken_off = self.series(*series)?;
+                    if broken_off.is_some() {
+                        return Ok(broken_off);
+                    }
+                }
                 Order::Version(version) => self.listen_for(version)?,
                 // there is nothing to trigger or to end
                 Order::Trigger | Order::Finish | Order::Abort => {}
             }
         }
-        Ok(())
+        // one that was armed a moment ago
+        let armed = self.waiting.into_iter().chain(self.orders.try_iter());
+        let armed = armed.into_iter().find_map(|order| match order {
+            Order::Arm(series) => Some(in_the_middle_of(series.facts.id)),
+            _ => None,
+        });
+        Ok(Some(match (armed, self.shared.series_over()) {
+            _ if self.settings.arms_itself && self.socket.num_readers() == 0 => WAITED.to_owned(),
+            (Some(armed), _) => armed,
+            (None, 0) => "before the first series".to_owned(),
+            (None, _) => "while it stayed for the next series".to_owned(),
+        }))
     }
 
     fn stop(&self) -> &StopFlag {
@@ -208,10 +208,13 @@ impl Sender {
         }
     }
 
-    /// Sends a series, and the one that follows it at once, if one does.
-    fn series(&mut self, series: Series) -> anyhow::Result<()> {
+    /// Sends a series, and the one that follows it at once, if one does. Gives back what it was at where it was stopped.
+    fn series(&mut self, series: Series) -> anyhow::Result<Option<String>> {
         self.socket.accept();
-        if self.settings.arms_itself && !self.wait_for_readers(1) && !self.stop().is_raised() {
+        if self.settings.arms_itself && !self.wait_for_readers(1) {
+            if self.stop().is_raised() {
+                return Ok(Some(WAITED.to_owned()));
+            }
             let secs = self.settings.wait_for_reader.as_secs_f64();
             bail!("no reader came within {secs} s; give --wait SECONDS for longer");
         }
@@ -233,11 +236,14 @@ impl Sender {
                 faults.retain(|fault| !matches!(fault, FaultSwitch::AbortNext(_)));
             }
             self.shared.end_series();
+            if ending == Ending::Stopped {
+                return Ok(Some(in_the_middle_of(series.facts.id)));
+            }
         }
         if self.shared.state().is_armed() {
             self.shared.set_state(State::Idle);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn one_series(

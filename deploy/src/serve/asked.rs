@@ -5,7 +5,7 @@ use anyhow::{anyhow, bail, ensure};
 use serde_json::{Map, Value, json};
 use ssb::Moments;
 
-use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys};
+use crate::optics::{OpticsTable, OpticsValues, check_values, in_keys, without_types};
 use crate::rings::{Ring, Rings};
 
 /// The resources.
@@ -84,18 +84,20 @@ impl Asked {
                 }
             }
         }
-        let as_asked = |why: String| match resource {
-            Resource::Masks => anyhow!(in_keys_of_masks(&why)),
-            _ => anyhow!(why),
-        };
+        let as_asked = |why: String| anyhow!(resource.in_its_keys(why));
         for (key, value) in &asked.optics {
             let one = Map::from_iter([(key.clone(), value.clone())]);
             let known: Result<OpticsTable, _> = serde_json::from_value(Value::Object(one));
-            known.map_err(|why| as_asked(format!("{key}: {why}")))?;
+            known.map_err(|why| as_asked(format!("{key}: {}", without_types(&why.to_string()))))?;
         }
         check_values(&asked.optics()?).map_err(|error| as_asked(in_keys(&error)))?;
         asked.rings(Rings::default())?;
         Ok(asked)
+    }
+
+    /// Takes back what was asked of the microscope by this key.
+    pub(super) fn forget(&mut self, key: &str) {
+        self.optics.remove(key);
     }
 
     /// What is said of the microscope.
@@ -136,10 +138,15 @@ impl Asked {
     }
 }
 
-/// What is wrong with the disk, by its keys among the masks instead of those of the optics.
-fn in_keys_of_masks(why: &str) -> String {
-    let of_disk = DISK.iter().find_map(|(key, in_optics)| Some((key, why.strip_prefix(in_optics)?)));
-    of_disk.map_or_else(|| why.to_owned(), |(key, rest)| format!("{key}{rest}"))
+impl Resource {
+    /// What is wrong with the optics; of the disk among the masks, by its keys there.
+    pub(super) fn in_its_keys(self, why: String) -> String {
+        let is_renamed = |(_, in_optics): &&(&str, &str)| self == Self::Masks && why.starts_with(in_optics);
+        match DISK.iter().find(is_renamed) {
+            Some((key, in_optics)) => why.replacen(in_optics, key, 1),
+            None => why,
+        }
+    }
 }
 
 /// Sets what is named, takes back what is null; objects within key by key.

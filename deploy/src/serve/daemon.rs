@@ -11,9 +11,11 @@ use ingest::stream::source::{Announced, ChannelReading, SeriesEnd, StreamSource}
 use ingest::stream::threshold::Threshold;
 use kernels::Processor;
 use kernels::types::{CountType, ScanShape};
+use serde_json::Value;
 use ssb::{Moments, Preview};
 
 use super::ServeRequest;
+use super::asked::{Asked, Resource};
 use super::hub::Hub;
 use super::jobs::{Export, Progress};
 use super::series::{Ended, Series, Setup, View};
@@ -51,7 +53,24 @@ fn before(request: &ServeRequest, armed: &Announced, hub: &Hub) -> Vec<String> {
     let acquiring = Acquiring::new(request, &likely, hub);
     let acquiring = acquiring.as_ref().ok();
     let known = acquiring.map_or(armed, |acquiring| &acquiring.announced);
-    warnings::before(known, acquiring.map(|acquiring| &acquiring.choices.optics))
+    let mut said = warnings::before(known, acquiring.map(|acquiring| &acquiring.choices.optics));
+    said.extend(acquiring.into_iter().flat_map(|acquiring| acquiring.not_used.iter().cloned()));
+    said
+}
+
+/// Asks for something of the next series; one that is armed already is warned of by what is known now.
+///
+/// # Errors
+/// Something that cannot be, with what was got and expected.
+pub(super) fn ask_of_next(
+    request: &ServeRequest,
+    hub: &Hub,
+    resource: Resource,
+    body: &Value,
+) -> anyhow::Result<()> {
+    hub.ask(resource, body)?;
+    hub.warn_armed(|armed| before(request, armed, hub));
+    Ok(())
 }
 
 /// Lists a series that cannot be acquired, so that it is seen; returns how many that are.
@@ -132,7 +151,11 @@ struct Acquiring {
     announced: Announced,
     subject: Subject,
     setup: Setup,
+    /// What is asked for of it.
+    asked: Asked,
     choices: Choices,
+    /// What is said of its bright field and cannot be on its detector.
+    not_used: Vec<String>,
     opening: Instant,
 }
 
@@ -140,7 +163,7 @@ impl Acquiring {
     fn new(request: &ServeRequest, announced: &Announced, hub: &Hub) -> anyhow::Result<Self> {
         let opening = Instant::now();
         let name = format!("tcp://{} series {}", request.stream, announced.key.id);
-        let asked = hub.asked();
+        let mut asked = hub.asked();
         let said = OpticsRequest { asked: asked.optics()?, ..request.optics.clone() };
         let of_detector = hub.watch.said();
         let mut announced = announced.clone();
@@ -148,15 +171,20 @@ impl Acquiring {
             announced.pixel_mask = of_detector.mask_of(detector);
         }
         let (subject, optics) = of_series(&announced, &said, &name, of_detector.scan())?;
-        let setup = Setup { optics, request: request.optics.clone(), rings: request.rings };
+        let (fitting, not_used) = optics.on_detector(&said);
+        not_used.iter().for_each(|(parameter, _)| asked.forget(parameter.key()));
+        let not_used = not_used.into_iter().map(|(_, said)| said).collect();
+        let setup = Setup { optics, request: fitting, rings: request.rings };
         let choices = setup.choices(&asked)?;
-        Ok(Self { announced, subject, setup, choices, opening })
+        Ok(Self { announced, subject, setup, asked, choices, not_used, opening })
     }
 
     /// Lists it.
-    fn begin(self, hub: &Hub) -> (Self, Arc<Series>) {
+    fn begin(mut self, hub: &Hub) -> (Self, Arc<Series>) {
         let (scan, frames) = (self.choices.optics.geometry, self.subject.frames_expected);
-        let series = hub.begin(self.announced.clone(), scan, frames, Some(self.setup.clone()));
+        let setup = (self.setup.clone(), self.asked.clone());
+        let series = hub.begin(self.announced.clone(), scan, frames, Some(setup));
+        self.subject.problems.append(&mut self.not_used);
         self.subject.problems.iter().for_each(|warning| series.warn(warning.clone()));
         (self, series)
     }

@@ -253,8 +253,9 @@ async fn series(State(shared): State<Shared>, Path(number): Path<String>) -> Res
 async fn image(
     State(shared): State<Shared>,
     Path((number, name)): Path<(String, String)>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Refused> {
+    let asked = Asked::of_query(&query).map_err(|why| refused(StatusCode::BAD_REQUEST, &why))?;
     let quantity =
         images::named(&name).ok_or_else(|| refused(StatusCode::NOT_FOUND, "there is no such image"))?;
     if let Some(entry) = shared.hub.recorded_before.entry(&number) {

@@ -148,13 +148,25 @@ impl Hub {
         self.tell();
     }
 
-    /// A series begins; what older ones hold in memory is let go.
+    /// Warns anew of a series that is armed, of which there is more to be known by now.
+    pub(super) fn warn_armed(&self, of: impl FnOnce(&Announced) -> Vec<String>) {
+        let Some(Armed { announced, .. }) = self.inner().armed.clone() else { return };
+        let warnings = of(&announced);
+        if let Some(armed) = self.inner().armed.as_mut().filter(|armed| armed.announced.key == announced.key)
+        {
+            armed.warnings = warnings;
+        }
+        self.tell();
+    }
+
+    /// A series begins, with what it is made of and what is asked for of it where it can begin; what older ones hold in
+    /// memory is let go.
     pub(super) fn begin(
         &self,
         announced: Announced,
         geometry: ScanGeometry,
         frames: u64,
-        setup: Option<Setup>,
+        setup: Option<(Setup, Asked)>,
     ) -> Arc<Series> {
         self.jobs.make_way();
         let series = {
@@ -163,9 +175,7 @@ impl Hub {
             inner.begun += 1;
             let older = inner.series.iter().filter(|series| !series.is_beside(&announced));
             older.for_each(|series| series.release());
-            let asked = inner.asked.clone();
-            let series = Series::new(inner.begun, announced, (geometry, frames), setup, asked);
-            let series = Arc::new(series);
+            let series = Arc::new(Series::new(inner.begun, announced, (geometry, frames), setup));
             inner.series.push(series.clone());
             let surplus = inner.series.len().saturating_sub(MOST_SERIES);
             inner.series.drain(..surplus);

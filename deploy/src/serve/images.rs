@@ -2,7 +2,7 @@
 //! end are made in `pipeline/final_images.rs`.
 
 use anyhow::{anyhow, ensure};
-use kernels::types::Pixels;
+use kernels::types::{DetectorShape, Pixels};
 use resident::{Missing, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,16 +10,14 @@ use ssb::BrightField;
 use ssb::bright_field::{ANY_SEMI_ANGLE, Pattern, bright_field};
 
 use super::series::{Series, View};
-use crate::optics::ResolvedOptics;
+use crate::optics::{ResolvedOptics, check_place};
 use crate::output::{Axes, Image, Quantity, Values, picture_png, tiff_bytes};
 use crate::rings::Ring;
 
 /// What is asked of an image.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     /// In which form.
-    #[serde(default)]
     pub(super) format: Format,
     /// Limits of the ring, in units of the bright-field radius.
     inner: Option<f64>,
@@ -27,9 +25,6 @@ pub(super) struct Asked {
     /// Centre of the ring, px.
     row: Option<f64>,
     col: Option<f64>,
-    /// Read where access is checked.
-    #[serde(default, rename = "token")]
-    _token: Ignored,
 }
 
 impl Asked {
@@ -39,7 +34,43 @@ impl Asked {
         [inner, outer]: [Option<f64>; 2],
         [row, col]: [Option<f64>; 2],
     ) -> Self {
-        Self { format, inner, outer, row, col, _token: Ignored }
+        Self { format, inner, outer, row, col }
+    }
+
+    /// What a query asks for.
+    ///
+    /// # Errors
+    /// The name of a parameter that is not known, comes twice or has no such value, with what was got and expected.
+    pub(super) fn of_query(query: &[(String, String)]) -> Result<Self, String> {
+        let mut asked = Self::default();
+        for (at, (name, value)) in query.iter().enumerate() {
+            if query.iter().take(at).any(|(earlier, _)| earlier == name) {
+                return Err(format!("{name}: got it twice, expected it once"));
+            }
+            let number = || match value.parse() {
+                Ok(number) if !f64::is_nan(number) => Ok(Some(number)),
+                _ => Err(format!("{name}: got '{value}', expected a number")),
+            };
+            match name.as_str() {
+                "format" => {
+                    let format = Format::ALL.into_iter().find(|format| format.word() == value);
+                    asked.format = format
+                        .ok_or_else(|| format!("format: got '{value}', expected raw, npy, tiff or png"))?;
+                }
+                "inner" => asked.inner = number()?,
+                "outer" => asked.outer = number()?,
+                "row" => asked.row = number()?,
+                "col" => asked.col = number()?,
+                // read where access is checked
+                "token" => {}
+                _ => {
+                    return Err(format!(
+                        "got the parameter '{name}', expected format, inner, outer, row, col or token"
+                    ));
+                }
+            }
+        }
+        Ok(asked)
     }
 
     /// What tells it from others.
@@ -59,16 +90,6 @@ pub(super) struct Stamp {
     pub(super) choices: u64,
 }
 
-/// Something that is not looked at.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ignored;
-
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
-}
-
 /// The forms of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -85,6 +106,13 @@ pub(super) enum Format {
 }
 
 impl Format {
+    const ALL: [Self; 4] = [Self::Raw, Self::Npy, Self::Tiff, Self::Png];
+
+    /// The word of the API.
+    pub(super) fn word(self) -> &'static str {
+        self.extension().unwrap_or("raw")
+    }
+
     /// For the answer's head.
     pub(super) fn content_type(self) -> &'static str {
         match self {
@@ -143,8 +171,7 @@ pub(super) fn image(series: &Series, quantity: Quantity, asked: &Asked) -> anyho
                 Quantity::AnnularDarkField => rings.adf,
                 _ => rings.df,
             })?;
-            let [row, col] = field.centre;
-            let centre = [Pixels(asked.row.unwrap_or(row)), Pixels(asked.col.unwrap_or(col))];
+            let centre = asked.centre(field.centre, snapshot.detector())?;
             let mut bad = bad;
             for &pixel in field.hot.iter().chain(&field.marked) {
                 if let Some(bad) = bad.get_mut(pixel as usize) {
@@ -183,9 +210,15 @@ impl Asked {
             ring.inner,
             ring.outer
         );
-        let fine = |value: Option<f64>| value.is_none_or(|px| px.abs() < 1e6);
-        ensure!(fine(self.row) && fine(self.col), "the centre of the ring is no place near the detector");
         Ok(ring)
+    }
+
+    /// The centre of the ring, on the detector; that of the bright field where none is asked for.
+    fn centre(&self, [row, col]: [f64; 2], detector: DetectorShape) -> anyhow::Result<[Pixels; 2]> {
+        let centre = [Pixels(self.row.unwrap_or(row)), Pixels(self.col.unwrap_or(col))];
+        let refused = |(got, expected)| anyhow!("got the centre of a ring {got}, expected {expected}");
+        check_place(centre, detector).map_err(refused)?;
+        Ok(centre)
     }
 }
 

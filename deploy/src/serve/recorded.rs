@@ -23,6 +23,8 @@ const CLOCK_SLACK: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) series: SeriesInLog,
+    /// What people call it, and no other of the log.
+    label: String,
     pub(super) channel: Option<OwnChannel>,
     /// Where results of it are.
     pub(super) folder: Option<PathBuf>,
@@ -78,10 +80,10 @@ impl Recorded {
         match listed {
             Err(error) => listing.problem = Some(error.to_string()),
             Ok((series, _)) => {
-                let earlier = series
-                    .into_iter()
-                    .filter(|series| moment(series.first_arrival_nanos) < begun && series.frames.count() > 0);
-                let mut earlier: Vec<SeriesInLog> = earlier.collect();
+                let is_earlier = |series: &&SeriesInLog| {
+                    moment(series.first_arrival_nanos) < begun && series.frames.count() > 0
+                };
+                let mut earlier: Vec<SeriesInLog> = series.iter().filter(is_earlier).cloned().collect();
                 let surplus = earlier.len().saturating_sub(MOST_LISTED);
                 earlier.drain(..surplus);
                 let folders = result_folders(out);
@@ -89,13 +91,14 @@ impl Recorded {
                     earlier.iter().map(|series| (series.key.id, series.first_arrival_nanos)).collect();
                 listing.entries = earlier
                     .into_iter()
-                    .flat_map(|series| {
+                    .flat_map(|one| {
                         let entry = |channel: Option<OwnChannel>| {
                             let below = channel.as_ref().map_or("", |channel| &channel.folder);
-                            let folder = folder_of(&series, below, &folders, &begins);
-                            Entry { series: series.clone(), channel, folder, finish: None, export: None }
+                            let folder = folder_of(&one, below, &folders, &begins);
+                            let (entry, label) = (one.clone(), label_of(&one, &series));
+                            Entry { series: entry, label, channel, folder, finish: None, export: None }
                         };
-                        own_channels(&series, threshold).into_iter().map(entry).collect::<Vec<_>>()
+                        own_channels(&one, threshold).into_iter().map(entry).collect::<Vec<_>>()
                     })
                     .collect();
             }
@@ -122,6 +125,19 @@ impl Recorded {
         let entries: Vec<Value> = all.map(|(at, entry)| entry.json(&format!("r{}", at + 1))).collect();
         json!({ "is_read": listing.is_read, "problem": listing.problem, "series": entries })
     }
+}
+
+/// What people call a series: its number, its number and place, or its unique name; the first that is of no other of the log.
+fn label_of(one: &SeriesInLog, all: &[SeriesInLog]) -> String {
+    let placed = |name: &str| format!("{name}.{}", one.place);
+    let number = one.key.id.to_string();
+    let mut labels = vec![number.clone(), placed(&number)];
+    labels.extend(one.key.unique_id.iter().flat_map(|name| [name.clone(), placed(name)]));
+    let is_its_own = |label: &&String| {
+        let called = |series: &&SeriesInLog| series.is_called(label);
+        one.is_called(label) && all.iter().filter(called).count() == 1
+    };
+    labels.iter().find(is_its_own).cloned().unwrap_or_else(|| one.label())
 }
 
 /// What a series is listed as: once, or once for each of its channels, the last first.
@@ -172,7 +188,7 @@ impl Entry {
         json!({
             "number": number,
             "id": series.key.id,
-            "label": series.label(),
+            "label": self.label,
             "unique_id": series.key.unique_id,
             "channel": self.channel.as_ref().map(|channel| &channel.name),
             "state": self.state(),

@@ -151,16 +151,15 @@ impl Inner {
 }
 
 impl Series {
-    /// A series that begins; `asked` is what was asked for of the next one, `scan` its geometry and the frames it should
-    /// have.
+    /// A series that begins; `scan` is its geometry and the frames it should have, `setup` has what is asked for of it, too.
     pub(super) fn new(
         number: u64,
         announced: Announced,
         scan: (ScanGeometry, u64),
-        setup: Option<Setup>,
-        asked: Asked,
+        setup: Option<(Setup, Asked)>,
     ) -> Self {
         let (begun, frames) = scan;
+        let (setup, asked) = setup.unzip();
         Self {
             number,
             announced,
@@ -171,7 +170,7 @@ impl Series {
             live_counts: Arc::default(),
             inner: Mutex::new(Inner {
                 state: SeriesState::Receiving,
-                asked,
+                asked: asked.unwrap_or_default(),
                 running: None,
                 ring_images: Arc::default(),
                 phase: Phase::default(),

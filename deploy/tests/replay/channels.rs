@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use ingest::record::LogReader;
 use ingest::stream::message::Message;
 use kernels::bslz4_decode::decode_frame;
 
 use super::detector::Detector;
-use super::reader::{read, record, stored};
+use super::reader::{read, record, simulated};
 
 const FLAGS: [&str; 5] = [
     "--scan-shape=5x6",
@@ -41,14 +40,7 @@ fn frames(log: &Path, series: u64) -> Vec<BTreeMap<String, Vec<u8>>> {
 fn a_simulation_counts_every_threshold_and_a_recording_of_it_carries_them_all() {
     let folder = tempfile::tempdir().unwrap();
     let set = folder.path().join("set");
-    let made = Command::new(env!("CARGO_BIN_EXE_sideband"))
-        .arg("simulate")
-        .args(FLAGS)
-        .args(["--quiet", "--out", set.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let stored = stored(&set.join("simulated_master.h5"));
+    let stored = simulated(&FLAGS, &set);
 
     let (log, again) = (folder.path().join("log"), folder.path().join("again"));
     let channels = format!("--channels={}", NAMES.join(","));

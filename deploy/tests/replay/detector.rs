@@ -18,12 +18,22 @@ pub(crate) struct Detector {
 impl Detector {
     /// Starts to replay a set on ports that the system chooses.
     pub(crate) fn start(master: &Path, args: &[&str]) -> Self {
+        Self::started(master, args, Stdio::inherit())
+    }
+
+    /// The same, where somebody wants to hear what it says when it ends: see [`Self::terminated`].
+    pub(crate) fn start_heard(master: &Path, args: &[&str]) -> Self {
+        Self::started(master, args, Stdio::piped())
+    }
+
+    fn started(master: &Path, args: &[&str], stderr: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sideband"))
             .arg("replay")
             .arg(master)
             .args(["--stream-port=0", "--api-port=0"])
             .args(args)
             .stdout(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -65,6 +75,15 @@ impl Detector {
     pub(crate) fn put(&self, path: &str, value: serde_json::Value) -> (u16, serde_json::Value) {
         let (code, body) = self.ask("PUT", path, &serde_json::json!({ "value": value }).to_string());
         (code, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// Ends it by SIGTERM: its exit code, and what it said on stderr.
+    pub(crate) fn terminated(mut self) -> (i32, String) {
+        // SAFETY: the child has not been waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(i32::try_from(self.child.id()).unwrap(), libc::SIGTERM) }, 0);
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code().unwrap(), said)
     }
 
     /// Waits until it ends by itself; its exit code.

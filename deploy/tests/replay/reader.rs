@@ -1,6 +1,7 @@
 //! A reader of the stream, and what the files hold to compare with.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -105,6 +106,14 @@ fn decoded(item: Item<RawBatch>) -> Vec<Option<Vec<u8>>> {
             batch.frames().map(|frame| decodes(frame).is_ok().then(|| frame.to_vec())).collect()
         }
     }
+}
+
+/// Simulates a set into a folder; its frames as they are stored.
+pub(crate) fn simulated(flags: &[&str], folder: &Path) -> Vec<Option<Vec<u8>>> {
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_sideband"));
+    let made = simulate.arg("simulate").args(flags).args(["--quiet", "--out"]).arg(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    stored(&folder.join("simulated_master.h5"))
 }
 
 /// Every frame of a set as it is stored.

@@ -6,7 +6,7 @@ use std::process::Command;
 use ingest::stream::series::Ending;
 
 use super::detector::Detector;
-use super::reader::{read, stored};
+use super::reader::{read, simulated};
 
 /// 9 x 7 positions: several batches on one core, one on many.
 const FLAGS: [&str; 5] = [
@@ -21,14 +21,7 @@ const FLAGS: [&str; 5] = [
 fn frames_of_a_simulation_that_are_made_while_they_are_sent_are_those_of_its_files() {
     let folder = tempfile::tempdir().unwrap();
     let (set, truth) = (folder.path().join("set"), folder.path().join("truth"));
-    let made = Command::new(env!("CARGO_BIN_EXE_sideband"))
-        .arg("simulate")
-        .args(FLAGS)
-        .args(["--quiet", "--out", set.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let stored = stored(&set.join("simulated_master.h5"));
+    let stored = simulated(&FLAGS, &set);
     assert_eq!(stored.len(), 63);
 
     for version in ["--stream=v1", "--stream=v2"] {
@@ -68,4 +61,35 @@ fn flags_of_a_simulation_are_checked_before_anything_listens() {
     assert!(refused(&["simulate", "--", "--specimen=cheese"]).contains("cheese"));
     assert!(refused(&["simulate", "--", "--semi-angle-mrad=-3"]).contains("semi-angle"));
     assert!(refused(&["some_master.h5", "--", "--seed=3"]).contains("some_master.h5"));
+}
+
+/// Whatever it was at, it said that it had stayed for the next series.
+#[test]
+fn a_replay_that_is_told_to_stop_says_what_it_was_at() {
+    let simulate = Path::new("simulate");
+    let detector = Detector::start_heard(simulate, &[&["--"], &FLAGS[..]].concat());
+    let (code, said) = detector.terminated();
+    assert!(code == 143 && said.ends_with("interrupted before the first series\n"), "{code} {said}");
+
+    let detector = Detector::start_heard(simulate, &[&["--arm", "--"], &FLAGS[..]].concat());
+    let (code, said) = detector.terminated();
+    assert!(code == 143 && said.ends_with("interrupted while it waited for a reader\n"), "{code} {said}");
+
+    // armed, and not triggered
+    let detector = Detector::start_heard(simulate, &[&["--"], &FLAGS[..]].concat());
+    assert_eq!(detector.put("/detector/api/1.8.0/command/arm", serde_json::json!(null)).0, 200);
+    let (code, said) = detector.terminated();
+    assert!(code == 143 && said.ends_with("interrupted in the middle of series 1\n"), "{code} {said}");
+
+    let mut detector = Detector::start_heard(simulate, &[&["--patience=0", "--"], &FLAGS[..]].concat());
+    for command in ["arm", "trigger"] {
+        let path = format!("/detector/api/1.8.0/command/{command}");
+        assert_eq!(detector.put(&path, serde_json::json!(null)).0, 200);
+    }
+    assert!(detector.line().starts_with("series 1: 0 frames sent, "), "nobody takes them");
+    let (code, said) = detector.terminated();
+    assert!(
+        code == 143 && said.ends_with("interrupted while it stayed for the next series\n"),
+        "{code} {said}"
+    );
 }

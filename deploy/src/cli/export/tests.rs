@@ -14,7 +14,9 @@ use kernels::types::{CountType, DetectorShape};
 use recording::recorded;
 
 use super::*;
+use crate::cli::{Cli, Command};
 use crate::replay::recording::Recording;
+use crate::request::StopFlag;
 
 fn facts(id: u64, unique_id: &str) -> SeriesFacts {
     SeriesFacts {
@@ -75,6 +77,14 @@ fn a_recording_of_the_loopback_becomes_a_set_by_one_command() {
     ] {
         let error = asked(wrong).unwrap_err();
         assert!(error.is::<WrongFlags>() && error.to_string().contains("series 2 (C)"), "{error}");
+    }
+    // as a run refuses them
+    for series in ["2", "9"] {
+        let words = ["sideband", "run", &log, "--out", &out, "--series", series];
+        let Command::Run(run) = Cli::try_parse_from(words).unwrap().command else { panic!() };
+        let output = crate::pipeline::run(run.request(StopFlag::default()).unwrap());
+        let error = output.unwrap_err();
+        assert!(error.is::<WrongFlags>() && error.to_string().contains("2 (C)"), "{error}");
     }
     for wrong in
         [&[&*log][..], &[&log, "--out", &out, "--list"], &[&log, "--out", &out, "--voltage-kv", "300000"]]

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::limits::MOST_REQUEST_BYTES;
 use super::{Shared, refused};
+use crate::optics::without_types;
 use crate::output::Quantity;
 use crate::serve::images::{self, Asked, Format, Stamp};
 
@@ -166,7 +167,7 @@ impl Client {
                 Ok(()) => return Ok(()),
                 Err(why) => why,
             },
-            Err(error) => format!("not understood: {error}"),
+            Err(error) => format!("not understood: {}", without_types(&error.to_string())),
         };
         self.send(Message::Text(json!({ "error": answer }).to_string().into())).await
     }
@@ -215,12 +216,5 @@ impl Client {
         let more = json!({ "subscription": subscription.id, "series": series.number, "format": asked.format.word() });
         let Ok(frame) = made.frame(&more) else { return Ok(()) };
         self.send(Message::Binary(frame.into())).await
-    }
-}
-
-impl Format {
-    /// The word of the API.
-    fn word(self) -> &'static str {
-        self.extension().unwrap_or("raw")
     }
 }

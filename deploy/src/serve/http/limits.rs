@@ -14,6 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
 use super::refused;
+use crate::optics::without_types;
 use crate::serve::capped::Capped;
 
 /// Bytes of a request, at most.
@@ -24,6 +25,9 @@ const LONGEST_HEAD: Duration = Duration::from_secs(15);
 const LONGEST_BODY: Duration = Duration::from_secs(15);
 /// Bytes of what a framework says of a request that it refuses.
 const MOST_SAID: usize = 4096;
+
+/// How axum begins to say what is wrong with a body; what follows begins with the key.
+const OF_A_FRAMEWORK: &str = "Failed to deserialize the JSON body into the target type: ";
 
 /// Answers connections, each by a task of its own.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
@@ -70,7 +74,7 @@ pub(super) async fn in_words(request: Request, next: Next) -> Response {
     }
     let (head, body) = answer.into_parts();
     let said = to_bytes(body, MOST_SAID).await.unwrap_or_default();
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let said = without_types(String::from_utf8_lossy(&said).trim().trim_start_matches(OF_A_FRAMEWORK));
     let allowed = head.headers.get(header::ALLOW);
     let why = match (said.is_empty(), allowed.and_then(|allowed| allowed.to_str().ok())) {
         (false, _) => said,

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Refused, Shared, refused};
 use crate::serve::asked::Resource;
+use crate::serve::daemon::ask_of_next;
 
 /// `/api/v1/<resource>` for the next series, `/api/v1/series/<number>/<resource>` for one.
 pub(super) fn router() -> Router<Shared> {
@@ -22,7 +23,8 @@ pub(super) fn router() -> Router<Shared> {
             };
             let defaults = get(async move |State(shared): State<Shared>| shared.defaults(resource)).put(
                 async move |State(shared): State<Shared>, Json(body): Json<Value>| {
-                    shared.hub.ask(resource, &body).map_err(|error| wrong(&error))?;
+                    let Shared { request, hub, .. } = &shared;
+                    ask_of_next(request, hub, resource, &body).map_err(|error| wrong(&error))?;
                     shared.defaults(resource)
                 },
             );

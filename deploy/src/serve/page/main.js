@@ -230,8 +230,9 @@ function tileWords(name) {
 
 function changeRings(next) {
   rings = { bf: next.bf, adf: next.adf };
-  const settled = shown().bright_field.centre_px;
-  centre = next.centre.every((place, axis) => Math.abs(place - settled[axis]) < 5e-5) ? null : next.centre;
+  const { bright_field: { centre_px: settled }, detector_shape: shape } = shown();
+  const moved = next.centre.map((place, axis) => Math.min(Math.max(place, 0), shape[axis] - 1));
+  centre = moved.every((place, axis) => Math.abs(place - settled[axis]) < 5e-5) ? null : moved;
   showRings();
   refresh(DRAG_MILLIS);
 }

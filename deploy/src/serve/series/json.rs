@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{SHARED, Series};
 use crate::optics::ResolvedOptics;
 use crate::output::Quantity;
-use crate::pipeline::square;
+use crate::pipeline::{square, still_holds};
 use crate::report::utc;
 use crate::serve::asked::rings_json;
 use crate::serve::hub::seconds_since;
@@ -32,9 +32,10 @@ impl Series {
         if let Some(why) = &inner.not_written {
             warnings.push(format!("results NOT WRITTEN: {why}"));
         }
-        warnings.extend(inner.warnings.iter().chain(&inner.observed).cloned());
         let phase = &inner.phase;
         let chosen = inner.choices.as_ref();
+        let holds = |said: &&String| chosen.is_none_or(|chosen| still_holds(said, &chosen.optics));
+        warnings.extend(inner.warnings.iter().chain(&inner.observed).filter(holds).cloned());
         let measured = inner.finished.as_ref().map(|finished| &finished.report.optics);
         let optics = measured.or(chosen.map(|chosen| &chosen.optics));
         let scan = inner.geometry(self.begun).scan();

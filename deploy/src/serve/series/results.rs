@@ -29,7 +29,7 @@ impl Series {
         );
         let asked = inner.asked.with(resource, body)?;
         let choices = setup.choices(&asked).map_err(|error| match error.downcast_ref::<OpticsError>() {
-            Some(of_optics) => anyhow!(in_keys(of_optics)),
+            Some(of_optics) => anyhow!(resource.in_its_keys(in_keys(of_optics))),
             None => error,
         })?;
         if choices.optics.geometry != inner.geometry(self.begun) {

@@ -161,6 +161,7 @@ fn a_scan_of_unknown_shape_is_one_row_and_a_square_is_a_hint_only() {
     let mut optics = flags(&["--semi", "--scan-step", "--rot"]);
     optics.push(format!("--voltage-kv={}", voltage_kv()));
     let mut daemon = Daemon::start_with(&detector, dir.path(), &optics, &[]);
+    assert!(daemon.next_line().starts_with("calibration unknown: scan_shape: there is no phase until"));
     detector.wait_for_reader();
     detector.socket.send(&detector.facts.start(Version::V2));
     detector.rest(Version::V2, 0);
@@ -235,4 +236,103 @@ fn a_shape_that_comes_during_the_scan_shows_in_the_next_image() {
     let phase = |folder: &Path| Array::read(&folder.join("phase.npy")).f64();
     let near = phase(&folder).iter().zip(phase(&expected)).all(|(a, b)| (a - b).abs() < 5e-6);
     assert!(near, "the phase differs");
+}
+
+/// A shape that was given stood in the warnings as not known until the series was over, and a ring could be asked for about
+/// a place that no detector has; such a place among the flags was the end of every series.
+#[test]
+fn what_is_known_by_now_is_not_warned_of_and_a_centre_off_the_detector_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut detector = Detector::new();
+    let mut optics = flags(&["--semi", "--scan-step", "--rot"]);
+    optics.push(format!("--voltage-kv={}", voltage_kv()));
+    optics.push("--bf-centre=900,5".to_owned());
+    let mut daemon = Daemon::start_with(&detector, dir.path(), &optics, &[]);
+    assert!(daemon.next_line().starts_with("calibration unknown: scan_shape: there is no phase until"));
+    daemon.put("/api/v1/masks", &json!({ "radius_px": 4000 }));
+    detector.wait_for_reader();
+    detector.socket.send(&detector.facts.start(Version::V2));
+    let shape = json!({ "scan_shape": [64, 64] });
+    let unknown = json!({ "scan_shape": null });
+    let armed = daemon.wait_for("armed", |status| status["state"] == "armed")["armed"].clone();
+    assert!(armed["warnings"].to_string().contains("calibration unknown: scan_shape"), "{armed}");
+    daemon.put("/api/v1/geometry", &shape);
+    let armed = daemon.json("/api/v1/status")["armed"].clone();
+    assert!(!armed["warnings"].to_string().contains("unknown"), "{armed}");
+    daemon.put("/api/v1/geometry", &unknown);
+
+    detector.send(Version::V2, 0..2500, |_| true);
+    let status = daemon.wait_for("frames", |status| {
+        status["series"]["frames"]["kept"] == 2500 && !status["series"]["bright_field"].is_null()
+    });
+    let detector_shape = status["series"]["detector_shape"].clone();
+    let warnings = |daemon: &Daemon| daemon.json("/api/v1/status")["series"]["warnings"].to_string();
+    let [rows, cols] = [0, 1].map(|axis| detector_shape[axis].as_u64().unwrap());
+    let (most_row, most_col) = (rows as f64 - 0.5, cols as f64 - 0.5);
+    let allowed =
+        format!("row -0.5 to {most_row} px and col -0.5 to {most_col} px (the {rows}x{cols} detector)");
+    let said = warnings(&daemon);
+    assert!(
+        said.contains(&format!("bf_centre (flag): got 900, 5 px, expected {allowed}: not used")),
+        "{said}"
+    );
+    assert!(said.contains("bf_radius_px (the API): got 4000 px, expected"), "{said}");
+    for (asked, got) in [("row=900", "900, "), ("col=-1", ", -1 px"), ("row=2&col=1e300", "2, 1e300 px")] {
+        let path = format!("/api/v1/series/current/images/bf?{asked}");
+        let (code, answer) = daemon.ask("GET", &path, "", "");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(
+            code == 409 && answer.contains(got) && answer.contains(&format!("expected {allowed}")),
+            "{asked}: {code} {answer}"
+        );
+    }
+    daemon.get("/api/v1/series/current/images/bf?row=5&col=-0.5");
+    let (code, why) = daemon.refused("/api/v1/series/current/masks", &json!({ "centre_px": [2, 900] }));
+    assert_eq!((code, why), (422, format!("centre_px: got 2, 900 px, expected {allowed}")));
+    daemon.put("/api/v1/series/current/masks", &json!({ "centre_px": [5, 5] }));
+    daemon.put("/api/v1/series/current/masks", &json!({ "centre_px": null }));
+
+    for (body, is_warned_of) in [(&shape, false), (&unknown, true), (&shape, false)] {
+        daemon.put("/api/v1/series/current/geometry", body);
+        let said = warnings(&daemon);
+        assert_eq!(said.contains("the scan shape is not known"), is_warned_of, "{body}: {said}");
+    }
+    detector.complete(Version::V2, 2500, &mut daemon);
+}
+
+#[test]
+fn a_query_that_makes_no_sense_is_refused_by_the_name_of_the_parameter() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = Daemon::start(&Detector::new(), dir.path(), &[]);
+    for (query, said) in [
+        ("inner=wide", "inner: got 'wide', expected a number"),
+        ("row=NaN", "row: got 'NaN', expected a number"),
+        ("format=jpg", "format: got 'jpg', expected raw, npy, tiff or png"),
+        ("Outer=2", "got the parameter 'Outer', expected format, inner, outer, row, col or token"),
+        ("inner=0&inner=1", "inner: got it twice, expected it once"),
+    ] {
+        let (code, answer) = daemon.ask("GET", &format!("/api/v1/series/1/images/bf?{query}"), "", "");
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!((code, answer["error"].as_str().unwrap()), (400, said));
+    }
+    for (method, path, body, said) in [
+        (
+            "POST",
+            "series/1/reconstruct",
+            json!({ "c10_nm": "far" }),
+            "c10_nm: invalid type: string \"far\", expected a number",
+        ),
+        (
+            "PUT",
+            "masks",
+            json!({ "radius_px": "wide" }),
+            "radius_px: invalid type: string \"wide\", expected a number",
+        ),
+        ("PUT", "geometry", json!({ "skip_frames": 1.5 }), "expected a whole number"),
+    ] {
+        let (code, answer) = daemon.ask(method, &format!("/api/v1/{path}"), JSON, &body.to_string());
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        let why = answer["error"].as_str().unwrap();
+        assert!(code == 422 && why.contains(said) && !why.contains("deserialize"), "{code} {why}");
+    }
 }

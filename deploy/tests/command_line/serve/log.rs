@@ -141,3 +141,63 @@ fn a_port_that_is_taken_leaves_nothing_behind() {
     assert!(super::super::program::stderr(&output).contains(&listen));
     assert_eq!(folders(dir.path()), Vec::<PathBuf>::new());
 }
+
+/// What was recorded with a name that came again, or with a shape that was not known then, is told apart and exported as it
+/// is: two series showed one label, and a row of all images that stood for a shape would be no scan.
+#[test]
+fn older_series_of_one_number_have_labels_of_their_own_and_the_shape_of_their_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, log) = (dir.path().join("results"), dir.path().join("log"));
+    let optics: Vec<String> =
+        true_optics(-12.5).into_iter().filter(|flag| !flag.starts_with("--scan-shape")).collect();
+    let more = ["--record", log.to_str().unwrap()];
+    let mut detector = Detector::new();
+    let mut daemon = Daemon::start_with(&detector, &out, &optics, &more);
+    daemon.next_line();
+    detector.wait_for_reader();
+    for (number, version) in [(1, Version::V2), (2, Version::V1)] {
+        detector.socket.send(&detector.facts.start(version));
+        detector.rest(version, 0);
+        assert!(daemon.next_line().contains(": receiving 4096 frames, 1x4096"));
+        daemon.next_line();
+        daemon.wait_for("it is over", |status| {
+            status["series"]["number"] == number && status["state"] == "partial"
+        });
+    }
+    let (code, _) = daemon.ask(
+        "PUT",
+        "/api/v1/series/2/geometry",
+        "Content-Type: application/json\r\n",
+        "{\"scan_shape\": [32, 128]}",
+    );
+    assert_eq!(code, 200);
+    daemon.wait_for("everything is durable", |status| status["recording"]["durable"] == 2 * 4098);
+    drop(daemon);
+
+    let daemon = Daemon::start_with(&Detector::new(), &out, &optics, &more);
+    daemon.wait_for_recorded("the log is read", |entry| entry["number"] == "r2");
+    let scan =
+        |shape: Option<(usize, usize)>| shape.map(|(rows, cols)| kernels::types::ScanShape { rows, cols });
+    for (number, label, shape) in
+        [("r2", "41.1", scan(Some((32, 128)))), ("r1", "01KB0000000000000000000041", scan(None))]
+    {
+        let entry = daemon.json(&format!("/api/v1/series/{number}"));
+        assert_eq!((&entry["id"], &entry["label"]), (&json!(41), &json!(label)), "{number}");
+        // by that name and no other
+        let set = dir.path().join(number);
+        let args = ["export", log.to_str().unwrap(), "--series", label, "--out", set.to_str().unwrap()];
+        let exported = super::super::program::sideband(&args);
+        assert_eq!(super::super::program::code(&exported), 0, "{}", super::super::program::stderr(&exported));
+
+        assert_eq!(daemon.post(&format!("/api/v1/series/{number}/export"), &json!({})).0, 202);
+        let path = format!("/api/v1/series/{number}");
+        let until = Instant::now() + Duration::from_secs(60);
+        while daemon.json(&path)["export"]["state"] != "done" {
+            assert!(Instant::now() < until, "{}", daemon.json(&path)["export"]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let master = daemon.json(&path)["export"]["path"].as_str().unwrap().to_owned();
+        let cars = FileSet::open(Path::new(&master)).unwrap().side_cars;
+        assert_eq!(cars.first().and_then(|car| car.scan_shape), shape, "{number}");
+    }
+}
