@@ -191,11 +191,14 @@ def latencies(args, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--waits-only", action="store_true", help="only what a person waits for, as more rows of a table")
     parser.add_argument("sideband")
     parser.add_argument("master")
     args, args.flags = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
+        if args.waits_only:
+            return latencies(args, folder)
         print("| checked | outcome |\n|---|---|")
         same_as_files(args, folder)
         killed(args, folder)

@@ -25,14 +25,57 @@ pub enum GroupFault {
     End,
 }
 
-/// The range decoder: two states (the second unused when the stream has one) over 16-bit words.
+/// The 16-bit words of a stream that are still to come.
 #[derive(Clone, Copy)]
-struct Decoder<'a> {
-    state: u32,
-    other: u32,
-    two: bool,
+struct Words<'a> {
     words: &'a [[u8; 2]],
     next: usize,
+}
+
+impl Words<'_> {
+    /// Takes a word in when a state has run low; nothing happens when no word is left.
+    #[inline(always)]
+    fn refill(&mut self, state: u32) -> u32 {
+        let word = match self.words.get(self.next) {
+            Some(&word) => u32::from(u16::from_le_bytes(word)),
+            None => return state,
+        };
+        // one state in eight or so runs low, and no processor can tell which: a selection, not a branch
+        let low = state < STATE_LOW;
+        self.next += usize::from(low);
+        std::hint::select_unpredictable(low, state << 16 | word, state)
+    }
+
+    #[inline(always)]
+    fn symbol(&mut self, state: &mut u32, slots: &[u32; 1 << SCALE_BITS]) -> usize {
+        let slot = slots[(*state & ((1 << SCALE_BITS) - 1)) as usize];
+        // below 2^31 again: frequency <= 4095, state >> 12 < 2^19
+        *state = self.refill((slot >> 20) * (*state >> SCALE_BITS) + (slot >> 8 & 0xfff));
+        (slot & 0xff) as usize
+    }
+
+    /// `bits` bits, at most 12.
+    #[inline(always)]
+    fn short_raw(&mut self, state: &mut u32, bits: u32) -> u32 {
+        let value = *state & ((1 << bits) - 1);
+        *state = self.refill(*state >> bits);
+        value
+    }
+
+    /// `bits` bits, at most 32, by the byte, the lowest first.
+    #[inline(always)]
+    fn raw(&mut self, state: &mut u32, bits: u32) -> u32 {
+        (0..bits).step_by(8).fold(0, |value, bit| value | self.short_raw(state, (bits - bit).min(8)) << bit)
+    }
+}
+
+/// The range decoder: two states that take turns (the second unused when the stream has one) over the same words.
+#[derive(Clone, Copy)]
+struct Decoder<'a> {
+    /// Whose turn it is.
+    state: u32,
+    other: u32,
+    words: Words<'a>,
 }
 
 impl<'a> Decoder<'a> {
@@ -54,51 +97,7 @@ impl<'a> Decoder<'a> {
         if !odd.is_empty() {
             return Err(GroupFault::State);
         }
-        Ok(Self { state, other, two, words, next: 0 })
-    }
-
-    /// Takes a word in when the state has run low; nothing happens when no word is left.
-    #[inline(always)]
-    fn refill(&mut self) {
-        let word = match self.words.get(self.next) {
-            Some(&word) => u32::from(u16::from_le_bytes(word)),
-            None => return,
-        };
-        let low = u32::from(self.state < STATE_LOW);
-        self.state = (self.state << (low * 16)) | (word & low.wrapping_neg());
-        self.next += low as usize;
-    }
-
-    #[inline(always)]
-    fn symbol(&mut self, slots: &[u32; 1 << SCALE_BITS]) -> usize {
-        let slot = slots[(self.state & ((1 << SCALE_BITS) - 1)) as usize];
-        // below 2^31 again: frequency <= 4095, state >> 12 < 2^19
-        self.state = (slot >> 20) * (self.state >> SCALE_BITS) + (slot >> 8 & 0xfff);
-        self.refill();
-        (slot & 0xff) as usize
-    }
-
-    /// `bits` bits, at most 12.
-    #[inline(always)]
-    fn short_raw(&mut self, bits: u32) -> u32 {
-        let value = self.state & ((1 << bits) - 1);
-        self.state >>= bits;
-        self.refill();
-        value
-    }
-
-    /// `bits` bits, at most 32, by the byte, the lowest first.
-    #[inline(always)]
-    fn raw(&mut self, bits: u32) -> u32 {
-        (0..bits).step_by(8).fold(0, |value, bit| value | self.short_raw((bits - bit).min(8)) << bit)
-    }
-
-    /// The next coded item is the other state's.
-    #[inline(always)]
-    fn turn(&mut self) {
-        if self.two {
-            std::mem::swap(&mut self.state, &mut self.other);
-        }
+        Ok(Self { state, other, words: Words { words, next: 0 } })
     }
 }
 
@@ -126,9 +125,52 @@ pub(crate) fn decode_group<T: Count>(
     }
     let mut segments = [(Model::Zero, 0); crate::count_code::GROUP_PIXELS];
     let num_segments = read_segments(&mut bytes, count_type, rows.len(), &mut segments)?;
-    let mut decoder = Decoder::open(bytes, two)?;
+    let decoder = Decoder::open(bytes, two)?;
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("bmi2") {
+        // SAFETY: the processor has BMI2, just asked.
+        return unsafe { decode_stream_bmi2(decoder, two, &segments[..num_segments], count_type, rows) };
+    }
+    decode_stream_of(decoder, two, &segments[..num_segments], count_type, rows)
+}
+
+/// The processor must have BMI2: shifts by a variable that leave the flags and a register alone.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi2")]
+fn decode_stream_bmi2<T: Count>(
+    decoder: Decoder<'_>,
+    two: bool,
+    segments: &[(Model, usize)],
+    count_type: CountType,
+    rows: &mut [&mut [T]],
+) -> Result<(), GroupFault> {
+    decode_stream_of(decoder, two, segments, count_type, rows)
+}
+
+#[inline(always)]
+fn decode_stream_of<T: Count>(
+    decoder: Decoder<'_>,
+    two: bool,
+    segments: &[(Model, usize)],
+    count_type: CountType,
+    rows: &mut [&mut [T]],
+) -> Result<(), GroupFault> {
+    if two {
+        decode_stream::<T, true>(decoder, segments, count_type, rows)
+    } else {
+        decode_stream::<T, false>(decoder, segments, count_type, rows)
+    }
+}
+
+#[inline(always)]
+fn decode_stream<T: Count, const TWO: bool>(
+    mut decoder: Decoder<'_>,
+    segments: &[(Model, usize)],
+    count_type: CountType,
+    rows: &mut [&mut [T]],
+) -> Result<(), GroupFault> {
     let mut rest = rows;
-    for &(model, pixels) in &segments[..num_segments] {
+    for &(model, pixels) in segments {
         let (rows, tail) = rest.split_at_mut(pixels);
         rest = tail;
         match model {
@@ -137,17 +179,18 @@ pub(crate) fn decode_group<T: Count>(
                 let value = T::try_from(value).map_err(|_| GroupFault::Range)?;
                 rows.iter_mut().for_each(|row| row.fill(value));
             }
-            Model::Literal => decode_literal(&mut decoder, count_type, rows)?,
+            Model::Literal => decode_literal::<T, TWO>(&mut decoder, count_type, rows)?,
             Model::Wide { centre, shift, table } => {
-                decode_wide(&mut decoder, count_type, rows, centre, shift, table)?;
+                decode_wide::<T, TWO>(&mut decoder, count_type, rows, centre, shift, table)?;
             }
-            Model::Sparse(index) => decode_sparse(&mut decoder, count_type, rows, index)?,
-            Model::Dense(index) => decode_dense(&mut decoder, count_type, rows, index)?,
+            Model::Sparse(index) => decode_sparse::<T, TWO>(&mut decoder, count_type, rows, index)?,
+            Model::Dense(index) => decode_dense::<T, TWO>(&mut decoder, count_type, rows, index)?,
         }
     }
-    let first = if two { STATE_LOW } else { 1 };
-    let at_end =
-        decoder.state == first && decoder.next == decoder.words.len() && (!two || decoder.other == first);
+    let first = if TWO { STATE_LOW } else { 1 };
+    let at_end = decoder.state == first
+        && decoder.words.next == decoder.words.words.len()
+        && (!TWO || decoder.other == first);
     if at_end { Ok(()) } else { Err(GroupFault::End) }
 }
 
@@ -182,122 +225,173 @@ fn read_segments(
     Err(GroupFault::Header)
 }
 
-fn decode_literal<T: Count>(
-    decoder: &mut Decoder,
+/// Every count of `rows` in turn, as `next` takes it from the words and the state whose turn it is.
+#[inline(always)]
+fn decode_each<'a, T: Count, const TWO: bool>(
+    decoder: &mut Decoder<'a>,
+    rows: &mut [&mut [T]],
+    mut next: impl FnMut(&mut Words<'a>, &mut u32) -> Result<u32, GroupFault>,
+) -> Result<(), GroupFault> {
+    // in registers, not behind the reference
+    let Decoder { state: mut a, other: mut b, mut words } = *decoder;
+    let mut count = |state: &mut u32| T::try_from(next(&mut words, state)?).map_err(|_| GroupFault::Range);
+    for row in rows {
+        let (pairs, odd) = row.as_chunks_mut::<2>();
+        for [first, second] in pairs {
+            *first = count(&mut a)?;
+            *second = count(if TWO { &mut b } else { &mut a })?;
+        }
+        for last in odd {
+            *last = count(&mut a)?;
+            if TWO {
+                std::mem::swap(&mut a, &mut b);
+            }
+        }
+    }
+    *decoder = Decoder { state: a, other: b, words };
+    Ok(())
+}
+
+#[inline(always)]
+fn decode_literal<T: Count, const TWO: bool>(
+    decoder: &mut Decoder<'_>,
     count_type: CountType,
     rows: &mut [&mut [T]],
 ) -> Result<(), GroupFault> {
     let bits = count_type.bytes() as u32 * 8;
-    for count in rows.iter_mut().flat_map(|row| row.iter_mut()) {
-        *count = T::try_from(decoder.raw(bits)).map_err(|_| GroupFault::Range)?;
-        decoder.turn();
-    }
-    Ok(())
+    decode_each::<T, TWO>(decoder, rows, |words, state| Ok(words.raw(state, bits)))
 }
 
-fn decode_dense<T: Count>(
-    caller: &mut Decoder,
+#[inline(always)]
+fn decode_dense<T: Count, const TWO: bool>(
+    decoder: &mut Decoder<'_>,
     count_type: CountType,
     rows: &mut [&mut [T]],
     index: usize,
 ) -> Result<(), GroupFault> {
-    // in registers, not behind the reference
-    let mut decoder = *caller;
     let bits = count_type.bytes() as u32 * 8;
     let slots = &*dense(index).slots;
-    for count in rows.iter_mut().flat_map(|row| row.iter_mut()) {
-        let symbol = decoder.symbol(slots);
-        let value = if symbol == OTHER { decoder.raw(bits) } else { symbol as u32 };
-        *count = T::try_from(value).map_err(|_| GroupFault::Range)?;
-        decoder.turn();
-    }
-    *caller = decoder;
-    Ok(())
+    decode_each::<T, TWO>(decoder, rows, |words, state| {
+        let symbol = words.symbol(state, slots);
+        Ok(if symbol == OTHER { words.raw(state, bits) } else { symbol as u32 })
+    })
 }
 
-fn decode_wide<T: Count>(
-    caller: &mut Decoder,
+#[inline(always)]
+fn decode_wide<T: Count, const TWO: bool>(
+    decoder: &mut Decoder<'_>,
     count_type: CountType,
     rows: &mut [&mut [T]],
     centre: u32,
     shift: u32,
     table: usize,
 ) -> Result<(), GroupFault> {
-    // in registers, not behind the reference
-    let mut decoder = *caller;
     let bits = count_type.bytes() as u32 * 8;
     let slots = &*wide(table).slots;
     let base = i64::from(centre) - (WIDE_CENTRE << shift);
-    for count in rows.iter_mut().flat_map(|row| row.iter_mut()) {
-        let symbol = decoder.symbol(slots);
+    decode_each::<T, TWO>(decoder, rows, |words, state| {
+        let symbol = words.symbol(state, slots);
         let value = if symbol == OTHER {
-            decoder.raw(bits)
+            words.raw(state, bits)
         } else {
-            let low = i64::from(decoder.raw(shift));
+            let low = i64::from(words.raw(state, shift));
             u32::try_from(base + ((symbol as i64) << shift) + low).map_err(|_| GroupFault::Range)?
         };
-        if value > count_type.marker() {
-            return Err(GroupFault::Range);
-        }
-        *count = T::try_from(value).map_err(|_| GroupFault::Range)?;
-        decoder.turn();
-    }
-    *caller = decoder;
-    Ok(())
+        if value > count_type.marker() { Err(GroupFault::Range) } else { Ok(value) }
+    })
 }
 
-fn decode_sparse<T: Count>(
-    caller: &mut Decoder,
-    count_type: CountType,
-    rows: &mut [&mut [T]],
-    index: usize,
-) -> Result<(), GroupFault> {
-    // in registers, not behind the reference
-    let mut decoder = *caller;
-    let bits = count_type.bytes() as u32 * 8;
-    let model = sparse(index);
-    let (slots, shift) = (&*model.table.slots, model.shift);
-    let small: [T; 4] = [1, 2, 3, 0].map(|value: u32| T::try_from(value).unwrap_or_default());
-    let mut rows = rows.iter_mut();
-    let Some(mut row) = rows.next() else { return Ok(()) };
-    let positions = row.len();
-    let mut position = 0;
-    loop {
-        while position >= positions {
-            position -= positions;
-            match rows.next() {
-                Some(next) => row = next,
-                None => {
-                    *caller = decoder;
-                    return Ok(());
-                }
+/// Counts with the zeros before them: where the next one goes, and what its symbols mean.
+struct SparseRows<'r, 'o, T> {
+    slots: &'static [u32; 1 << SCALE_BITS],
+    shift: u32,
+    /// Bits of a count written out.
+    bits: u32,
+    row: &'r mut [T],
+    /// Rows behind this one.
+    rest: std::slice::IterMut<'r, &'o mut [T]>,
+    /// In the row; behind its end it is in the next.
+    position: usize,
+    small: [T; 4],
+}
+
+impl<T: Count> SparseRows<'_, '_, T> {
+    /// Goes to the row of the position; false where the rows end.
+    #[inline(always)]
+    fn settle(&mut self) -> bool {
+        while self.position >= self.row.len() {
+            self.position -= self.row.len();
+            match self.rest.next() {
+                Some(next) => self.row = next,
+                None => return false,
             }
         }
-        let symbol = decoder.symbol(slots);
+        true
+    }
+
+    /// One coded item; the position has been settled.
+    #[inline(always)]
+    fn item(&mut self, words: &mut Words<'_>, state: &mut u32) -> Result<(), GroupFault> {
+        let symbol = words.symbol(state, self.slots);
         if symbol == OTHER {
-            position += SKIP_CELLS << shift;
-            decoder.turn();
-            continue;
+            self.position += SKIP_CELLS << self.shift;
+            return Ok(());
         }
-        position += (symbol >> 2) << shift;
-        if shift > 0 {
-            position += decoder.short_raw(shift) as usize;
+        self.position += (symbol >> 2) << self.shift;
+        if self.shift > 0 {
+            self.position += words.short_raw(state, self.shift) as usize;
         }
-        while position >= positions {
-            position -= positions;
-            row = rows.next().ok_or(GroupFault::Range)?;
+        if !self.settle() {
+            return Err(GroupFault::Range);
         }
         let class = symbol & 3;
-        row[position] = if class < 3 {
-            small[class]
+        self.row[self.position] = if class < 3 {
+            self.small[class]
         } else {
-            let value = match decoder.short_raw(2) {
-                3 => decoder.raw(bits),
+            let value = match words.short_raw(state, 2) {
+                3 => words.raw(state, self.bits),
                 more => 4 + more,
             };
             T::try_from(value).map_err(|_| GroupFault::Range)?
         };
-        position += 1;
-        decoder.turn();
+        self.position += 1;
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn decode_sparse<T: Count, const TWO: bool>(
+    decoder: &mut Decoder<'_>,
+    count_type: CountType,
+    rows: &mut [&mut [T]],
+    index: usize,
+) -> Result<(), GroupFault> {
+    let model = sparse(index);
+    let mut rest = rows.iter_mut();
+    let Some(row) = rest.next() else { return Ok(()) };
+    let mut rows = SparseRows {
+        slots: &model.table.slots,
+        shift: model.shift,
+        bits: count_type.bytes() as u32 * 8,
+        row,
+        rest,
+        position: 0,
+        small: [1, 2, 3, 0].map(|value: u32| T::try_from(value).unwrap_or_default()),
+    };
+    // in registers, not behind the reference
+    let Decoder { state: mut a, other: mut b, mut words } = *decoder;
+    loop {
+        if !rows.settle() {
+            *decoder = Decoder { state: a, other: b, words };
+            return Ok(());
+        }
+        rows.item(&mut words, &mut a)?;
+        if TWO {
+            if !rows.settle() {
+                *decoder = Decoder { state: b, other: a, words };
+                return Ok(());
+            }
+            rows.item(&mut words, &mut b)?;
+        }
     }
 }
