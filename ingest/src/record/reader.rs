@@ -16,8 +16,6 @@ use crate::stream::message::{Message, MessageError, parse};
 
 /// Damages and holes that are listed one by one; beyond, they are counted alone.
 const MOST_LISTED: usize = 1000;
-/// Bytes that are searched for a head at once.
-const SEARCH_BYTES: u64 = 1 << 20;
 
 /// Where a record stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,11 +82,11 @@ pub struct Record<'a> {
     /// Where it stands.
     pub place: Place,
     num_parts: u32,
-    payload: &'a [u8],
+    pub(super) payload: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    fn new(head: &Head, place: Place, payload: &'a [u8]) -> Self {
+    pub(super) fn new(head: &Head, place: Place, payload: &'a [u8]) -> Self {
         Self {
             number: head.number,
             arrival_nanos: head.arrival_nanos,
@@ -193,20 +191,23 @@ impl LogReader {
             if self.stop.load(Relaxed) {
                 return Err(RecordError::Stopped);
             }
-            if self.current.is_none() && !self.open_next()? {
-                return Ok(None);
-            }
-            let Some(open) = &mut self.current else { continue };
+            let Some(open) = &mut self.current else {
+                match self.open_next()? {
+                    true => continue,
+                    false => return Ok(None),
+                }
+            };
             if open.at >= open.window.len {
                 self.current = None;
                 continue;
             }
-            match step(open, &mut self.report) {
+            match step(open, &mut self.report, &self.stop) {
                 Ok(Some((head, offset))) => {
                     let bytes = RECORD_HEAD_BYTES as u64 + head.payload_bytes;
                     return Ok(Some((head, Place { segment: open.number, offset, bytes })));
                 }
                 Ok(None) => {}
+                Err(_) if self.stop.load(Relaxed) => return Err(RecordError::Stopped),
                 Err(error) => {
                     // what cannot be read is damaged, to the end
                     let damage = open.damage(open.at, open.window.len, error.to_string());
@@ -261,8 +262,11 @@ impl LogReader {
         let mut open = Open { number: file.number, window, at };
         if let Some(why) = why {
             // its records may be sound all the same
-            let next = open.search(0).unwrap_or(open.window.len);
-            self.report.note(open.damage(0, next, why.to_owned()));
+            let next = open.search(0, &self.stop).unwrap_or(open.window.len);
+            let is_newest = self.next_segment == self.segments.len();
+            if open.window.len > 0 || !is_newest {
+                self.report.note(open.damage(0, next, why.to_owned()));
+            }
             open.at = next;
         }
         self.current = Some(open);
@@ -271,7 +275,7 @@ impl LogReader {
 }
 
 /// Reads what stands where the segment is being read, and moves behind it; a message comes back with its offset.
-fn step(open: &mut Open, report: &mut LogReport) -> std::io::Result<Option<(Head, u64)>> {
+fn step(open: &mut Open, report: &mut LogReport, stop: &AtomicBool) -> std::io::Result<Option<(Head, u64)>> {
     let at = open.at;
     match open.look(at)? {
         Found::Sound(head) => {
@@ -296,7 +300,7 @@ fn step(open: &mut Open, report: &mut LogReport) -> std::io::Result<Option<(Head
             Ok(None)
         }
         Found::Nothing(why) => {
-            open.at = open.search(at + 1)?;
+            open.at = open.search(at + 1, stop)?;
             report.note(open.damage(at, open.at, why.to_owned()));
             Ok(None)
         }
@@ -349,10 +353,17 @@ impl Open {
     }
 
     /// Offset of the next sound head from an offset on; the end of the file where there is none.
-    fn search(&mut self, from: u64) -> std::io::Result<u64> {
+    ///
+    /// # Errors
+    /// The file cannot be read; the flag is raised.
+    fn search(&mut self, from: u64, stop: &AtomicBool) -> std::io::Result<u64> {
         let mut from = from;
         while from + RECORD_HEAD_BYTES as u64 <= self.window.len {
-            let searched = self.window.get(from, SEARCH_BYTES)?;
+            if stop.load(Relaxed) {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            // what is in memory is searched before more is read: a false mark costs no reading
+            let searched = self.window.held(from, RECORD_HEAD_BYTES as u64)?;
             let found = searched.windows(RECORD_MAGIC.len()).position(|bytes| bytes == RECORD_MAGIC);
             let Some(found) = found else {
                 // a magic may begin in the last three
@@ -418,10 +429,6 @@ impl RecordFinder {
 
 impl LogReport {
     fn note(&mut self, damage: Damage) {
-        // a segment that was only just begun is empty, and nothing is wrong with it; one without its header is damaged
-        if damage.bytes == 0 && damage.is_tail {
-            return;
-        }
         self.num_damages += 1;
         if self.damages.len() < MOST_LISTED {
             self.damages.push(damage);
@@ -456,3 +463,6 @@ impl LogReport {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,12 +20,29 @@ pub(super) struct Window {
     pub(super) len: u64,
     start: u64,
     bytes: Vec<u8>,
+    /// Bytes that were read so far.
+    #[cfg(test)]
+    pub(super) bytes_read: u64,
 }
 
 impl Window {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let (file, identity) = open_regular(path)?;
-        Ok(Self { file, len: identity.bytes, start: 0, bytes: Vec::new() })
+        Ok(Self {
+            file,
+            len: identity.bytes,
+            start: 0,
+            bytes: Vec::new(),
+            #[cfg(test)]
+            bytes_read: 0,
+        })
+    }
+
+    /// What is in memory from `at` on: at least `fewest` bytes, less where the file ends before.
+    pub(super) fn held(&mut self, at: u64, fewest: u64) -> io::Result<&[u8]> {
+        self.get(at, fewest)?;
+        let from = usize::try_from(at.saturating_sub(self.start)).map_err(io::Error::other)?;
+        Ok(self.bytes.get(from..).unwrap_or_default())
     }
 
     /// `bytes` bytes from `at` on; less where the file ends before.
@@ -43,6 +60,10 @@ impl Window {
             if let Err(error) = self.file.read_exact_at(&mut self.bytes, at) {
                 self.bytes.clear();
                 return Err(error);
+            }
+            #[cfg(test)]
+            {
+                self.bytes_read += wanted as u64;
             }
         }
         let from = (at - self.start) as usize;

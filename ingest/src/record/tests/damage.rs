@@ -158,13 +158,17 @@ fn segments_that_were_only_just_begun_are_no_obstacle() {
         let (dir, file, messages, _) = log_of(4);
         let bytes = std::fs::read(&file).unwrap();
         std::fs::write(dir.path().join("00000001.sbl"), &bytes[..len]).unwrap();
+        // an empty one that is the newest was begun a moment ago
+        assert_eq!(read(dir.path()).1.num_damages, u64::from(len > 0));
         let log = RecordLog::open(settings(dir.path())).unwrap();
         assert_eq!((log.next_segment, log.next_record), (2, messages.len() as u64));
         drop(log);
         record(settings(dir.path()), slabs(&series(2, 3, Version::V2), 10_000), &Arc::default());
         let (held, report) = read(dir.path());
         assert_eq!((held.len(), report.missing), (messages.len() + 5, 0));
-        assert_eq!(report.num_damages, u64::from(len > 0));
+        let [damage] = &report.damages[..] else { panic!("{:?}", report.damages) };
+        assert_eq!((damage.segment, damage.bytes, damage.is_tail), (1, len as u64, true));
+        assert_eq!(damage.why, "the segment ends before its header does");
     }
 }
 
