@@ -168,13 +168,35 @@ pub struct Listener<'a> {
     pub previews: Option<Sender<Preview>>,
     /// Told of the phase of everything as soon as there is one, before anything is written.
     pub reconstructed: Box<dyn FnOnce(&LiveResult) + 'a>,
+    /// What is said of the frames while they come: it stands in the report.
+    pub said: Said,
+}
+
+/// What is said of an acquisition while it comes, one sentence each.
+#[derive(Clone, Debug, Default)]
+pub struct Said(Arc<Mutex<Vec<String>>>);
+
+impl Said {
+    /// Says something, once.
+    pub fn say(&self, sentence: String) {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !said.contains(&sentence) {
+            said.push(sentence);
+        }
+    }
+
+    /// All that was said so far.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Default for Listener<'_> {
     /// Nobody.
     fn default() -> Self {
         let unwritable = Unwritable::Fails;
-        Self { started: Box::new(|_| ()), unwritable, previews: None, reconstructed: Box::new(|_| ()) }
+        let (started, reconstructed) = (Box::new(|_| ()), Box::new(|_: &_| ()));
+        Self { started, unwritable, previews: None, reconstructed, said: Said::default() }
     }
 }
 
@@ -190,12 +212,13 @@ pub fn run_source(
     listener: Listener<'_>,
 ) -> anyhow::Result<Finished<Processor>> {
     let (subject, optics, opening) = what;
-    let unwritable = listener.unwritable;
-    let (prepared, _made) = Prepared::new(request, subject, optics, opening, unwritable)?;
+    let (unwritable, said) = (listener.unwritable, listener.said.clone());
+    let (mut prepared, _made) = Prepared::new(request, subject, optics, opening, unwritable)?;
     let (streamed, spectra) = stream(request, &prepared, source, listener)?;
     if prepared.resident.snapshot().totals().frames == 0 {
         return Err(nothing_came(request, &streamed.filled));
     }
+    prepared.subject.problems.extend(said.all());
     let detector = prepared.subject.detector;
     let not_writable = prepared.not_writable.clone();
     let mut finished = account::settle(request, prepared, streamed, spectra)?;
@@ -264,8 +287,33 @@ fn nothing_came(request: &RunRequest, filled: &Filled) -> anyhow::Error {
     if request.stop.is_raised() {
         return Interrupted { what: "before the first frame was kept, nothing is saved".to_owned() }.into();
     }
-    let reason = filled.gaps.first().map_or_else(|| "nothing came".to_owned(), |gap| gap.reason.to_string());
-    anyhow!("no frame of {} could be read; {reason}", request.master.display())
+    let why = why_nothing_came(&filled.gaps);
+    anyhow!("no frame of {} could be read; {why}", request.master.display())
+}
+
+/// Why no frame came: the first few reasons, with how many frames each has where there are several.
+fn why_nothing_came(gaps: &[Gap]) -> String {
+    /// Reasons that are told.
+    const MOST_TOLD: usize = 4;
+    let mut reasons: Vec<(String, u64)> = Vec::new();
+    let mut num_others = 0;
+    for gap in gaps {
+        let reason = gap.reason.to_string();
+        match reasons.iter().position(|(known, _)| *known == reason) {
+            Some(at) => reasons[at].1 += gap.count,
+            None if reasons.len() < MOST_TOLD => reasons.push((reason, gap.count)),
+            None => num_others += gap.count,
+        }
+    }
+    match &reasons[..] {
+        [] => "nothing came".to_owned(),
+        [(only, _)] => only.clone(),
+        several => {
+            let told = several.iter().map(|(reason, frames)| format!("{reason} ({frames} frames)"));
+            let others = (num_others > 0).then(|| format!("other reasons ({num_others} frames)"));
+            told.chain(others).collect::<Vec<_>>().join("; ")
+        }
+    }
 }
 
 /// What the way of the data came to.

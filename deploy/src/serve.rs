@@ -160,7 +160,7 @@ pub fn serve(request: &ServeRequest, say: impl Fn(&str) + Send + Sync + 'static)
     let say = Arc::new(say);
     let hub = Arc::new(Hub::new(request, counters, recorded, &source, Say(say.clone())));
     let told = hub.clone();
-    source.on_notice(move |notice| told.warn(notice.to_string()));
+    source.on_notice(move |notice| told.notice(notice));
     let access = Access::new(request.listen, request.token.clone())?;
     let pages = http::start(listener, hub.clone(), access.clone(), request)?;
     say(&format!("stream tcp://{}", request.stream));

@@ -147,14 +147,16 @@ fn sets(
         Some(threshold @ (Threshold::Number(_) | Threshold::Name(_)))
             if has_names || threshold.to_string() != shown("") =>
         {
-            let there: Vec<&str> = channels.iter().map(|channel| shown(channel)).collect();
-            if !there.contains(&threshold.to_string().as_str()) {
+            let asked = threshold.to_string();
+            let named = |name: fn(&str) -> &str| channels.iter().find(|channel| name(channel) == asked);
+            let Some(channel) = named(|name| name).or_else(|| named(shown)) else {
+                let there: Vec<&str> = channels.iter().map(|channel| shown(channel)).collect();
                 let there = there.join(", ");
                 return Err(WrongFlags::because(anyhow!(
                     "--threshold: got {threshold}, expected one of the series: {there}"
                 )));
-            }
-            vec![(Some(threshold.to_string()), name.to_owned())]
+            };
+            vec![(Some(channel.clone()), name.to_owned())]
         }
         _ => vec![(None, name.to_owned())],
     })

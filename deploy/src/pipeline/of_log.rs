@@ -12,7 +12,7 @@ use ingest::stream::series::SeriesSettings;
 use ingest::stream::source::StreamSource;
 use ingest::stream::threshold::Threshold;
 
-use super::{Listener, SeriesOptics, folder_name, of_series, run_source};
+use super::{Listener, Said, SeriesOptics, folder_name, of_series, run_source};
 use crate::optics::ResolvedOptics;
 use crate::report::RunReport;
 use crate::request::{Interrupted, RunRequest, WrongFlags};
@@ -94,6 +94,9 @@ fn run_channel(
         LogSourceSettings { pace: Pace::AsTaken, series: Some(key.clone()), ..LogSourceSettings::default() };
     let (log, received) = LogSource::new(LogReader::open(folder)?, settings, stop.clone());
     let mut source = StreamSource::new(received, stop);
+    let said = Said::default();
+    let told = said.clone();
+    source.on_notice(move |notice| told.say(notice.to_string()));
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| log.run());
         let announced = source.next_series(|_| ()).context("the series cannot be found again")?;
@@ -134,7 +137,8 @@ fn run_channel(
         let frames = |raw, _counters| {
             source.read_series(settings, &raw);
         };
-        let finished = run_source(&request, (subject, optics, opening), frames, Listener::default());
+        let listener = Listener { said, ..Listener::default() };
+        let finished = run_source(&request, (subject, optics, opening), frames, listener);
         // whatever follows in the log is not read
         drop(source);
         let _ = reading.join();

@@ -182,7 +182,7 @@ pub(crate) fn still_holds(said: &str, optics: &ResolvedOptics) -> bool {
 
 /// A channel's own folder.
 pub(crate) fn folder_name(announced: &Announced, place: usize) -> String {
-    name_of_folder(announced.channel(), place)
+    name_of_folder(announced.channels.first().map_or("", |channel| &channel.name), place)
 }
 
 /// The name of a channel for a file; its place where the name, which comes from outside, cannot be one.

@@ -98,9 +98,9 @@ fn take_channels(
         hub.watch.renew(detector);
     }
     // the first is listed as the newest
-    for announced in channels.iter().rev() {
+    for (place, announced) in channels.iter().enumerate().rev() {
         match Acquiring::new(request, announced, hub) {
-            Ok(ready) => acquiring.push(ready.begin(hub)),
+            Ok(ready) => acquiring.push((place, ready.begin(hub))),
             Err(error) => failed += refuse(announced, &error, hub),
         }
     }
@@ -113,7 +113,7 @@ fn take_channels(
     std::thread::scope(|scope| {
         let (readings, readings_in) = bounded::<Reading>(acquiring.len());
         let mut threads = Vec::new();
-        for (place, (acquiring, series)) in acquiring.into_iter().enumerate() {
+        for (place, (acquiring, series)) in acquiring {
             let folder = match at_once {
                 1 => folder.clone(),
                 _ => folder.join(folder_name(&acquiring.announced, place)),
@@ -240,6 +240,7 @@ impl Acquiring {
                     series.reconstructed(live);
                     hub.tell();
                 }),
+                said: series.said_of_frames(),
             };
             let frames = move |frames, _counters| {
                 // nobody reads: the daemon ends

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ingest::counters::Counter;
 use ingest::record::RecordCounters;
+use ingest::stream::over::Notice;
 use ingest::stream::receive::ReceiveCounters;
 use ingest::stream::series::SeriesCounts;
 use ingest::stream::source::{Announced, StreamSource};
@@ -229,11 +230,31 @@ impl Hub {
         })
     }
 
-    /// Says something of the stream that a person should know with the newest series, which is what everybody looks at.
-    pub(super) fn warn(&self, warning: String) {
-        if let Some(newest) = self.newest() {
-            newest.warn(warning);
-            self.tell();
+    /// Says what a person should know of the stream: with every channel of the series that it is about where that is under
+    /// way, so that it stands in their results; else with the newest series, which is what everybody looks at.
+    pub(super) fn notice(&self, notice: &Notice) {
+        let is_about = |series: &&Arc<Series>| {
+            series.is_under_way() && notice.series().is_none_or(|key| series.is_of(key))
+        };
+        let about: Vec<_> = self.inner().series.iter().filter(is_about).cloned().collect();
+        let text = notice.to_string();
+        about.iter().for_each(|series| series.warn_of_frames(text.clone()));
+        if about.is_empty() && !self.armed_is_told(notice) {
+            self.newest().into_iter().for_each(|newest| newest.warn(text.clone()));
+        }
+        self.tell();
+    }
+
+    /// Says with the series of which no image has come that a message is not understood: none of it may ever be. False where
+    /// there is no such series, or something else is to be said.
+    fn armed_is_told(&self, notice: &Notice) -> bool {
+        let mut inner = self.inner();
+        match (&mut inner.armed, notice) {
+            (Some(armed), Notice::NotUnderstood { .. }) => {
+                armed.warnings.push(notice.to_string());
+                true
+            }
+            _ => false,
         }
     }
 

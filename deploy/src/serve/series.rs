@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ingest::record::{LogKey, Which};
-use ingest::stream::series::SeriesCounts;
+use ingest::stream::series::{OwnedKey, SeriesCounts};
 use ingest::stream::source::Announced;
 use kernels::Processor;
 use kernels::types::ScanGeometry;
@@ -23,7 +23,7 @@ use super::phase::Phase;
 use super::warnings;
 use crate::optics::{OpticsRequest, ResolvedOptics};
 use crate::output::Quantity;
-use crate::pipeline::{Choices, Finished, Running, SeriesOptics};
+use crate::pipeline::{Choices, Finished, Running, Said, SeriesOptics};
 use crate::rings::Rings;
 
 use line::InWords;
@@ -61,6 +61,8 @@ pub(super) struct Series {
     setup: Option<Setup>,
     /// What its reader has counted so far.
     live_counts: Arc<Mutex<SeriesCounts>>,
+    /// What was said of its frames while they came.
+    said_of_frames: Said,
     inner: Mutex<Inner>,
     /// Held while its results are made again.
     remaking: Mutex<()>,
@@ -168,6 +170,7 @@ impl Series {
             started: (SystemTime::now(), Instant::now()),
             setup,
             live_counts: Arc::default(),
+            said_of_frames: Said::default(),
             inner: Mutex::new(Inner {
                 state: SeriesState::Receiving,
                 asked: asked.unwrap_or_default(),
@@ -204,15 +207,16 @@ impl Series {
         }
     }
 
-    /// The channel, where it has a name of its own.
+    /// The channel as the stream names it, also without a name beside others; none where a series has one alone, without a name.
     pub(super) fn channel(&self) -> Option<String> {
         let first = self.announced.channels.first()?;
-        Some(first.name.clone()).filter(|name| !name.is_empty())
+        Some(first.name.clone()).filter(|name| !name.is_empty() || self.announced.has_others)
     }
 
     /// Whether this is another channel of a series that begins; one that is over is of an older series of the same name.
     pub(super) fn is_beside(&self, other: &Announced) -> bool {
-        let is_of_it = self.announced.key == other.key && self.announced.channel() != other.channel();
+        let name = |announced: &Announced| announced.channels.first().map(|channel| channel.name.clone());
+        let is_of_it = self.announced.key == other.key && name(&self.announced) != name(other);
         is_of_it && self.inner().ended.is_none()
     }
 
@@ -238,6 +242,30 @@ impl Series {
     /// Something a person should know, said while the series runs.
     pub(super) fn warn(&self, warning: String) {
         self.inner().warnings.push(warning);
+    }
+
+    /// The same of its frames while they come: it stands in its report, too.
+    pub(super) fn warn_of_frames(&self, warning: String) {
+        self.said_of_frames.say(warning.clone());
+        let mut inner = self.inner();
+        if !inner.warnings.contains(&warning) {
+            inner.warnings.push(warning);
+        }
+    }
+
+    /// What was said of its frames so far.
+    pub(super) fn said_of_frames(&self) -> Said {
+        self.said_of_frames.clone()
+    }
+
+    /// Whether frames of this series come, or may.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self.inner().state, SeriesState::Receiving | SeriesState::Reconstructing)
+    }
+
+    /// Whether this is a series of this key.
+    pub(super) fn is_of(&self, key: &OwnedKey) -> bool {
+        self.announced.key == *key
     }
 
     /// Sees what there is to be warned of in the frames so far, as soon as the bright field is known; `rows` scan rows are

@@ -1,5 +1,7 @@
 //! The daemon through the built program: a detector sends, pages are asked for meanwhile, folders are looked at.
 
+#[path = "serve/again.rs"]
+mod again;
 #[path = "serve/api.rs"]
 mod api;
 #[path = "serve/choices.rs"]

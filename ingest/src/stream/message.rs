@@ -249,8 +249,11 @@ pub enum MessageError {
         expected_bytes: u64,
     },
     /// More channels than an image can have.
-    #[error("got more than {MOST_CHANNELS} channels in an image")]
-    Channels,
+    #[error("got {got} channels in an image, expected at most {MOST_CHANNELS}")]
+    Channels {
+        /// Channels that came.
+        got: u64,
+    },
 }
 
 /// Tells what a message is, by its first byte: `{` is stream v1, CBOR's tag or a map stream v2.

@@ -1,8 +1,10 @@
 //! Series that are over: what is left of them on the wire begins nothing.
 //!
-//! A start behind the end of its series begins another acquisition under the same name; so does one behind images where nothing but
-//! the number names the series, as in stream v1, whose numbers count from 1 again after the detector was restarted. Images never
-//! begin one again: nothing tells them from late ones.
+//! A start of a series that is over begins another acquisition under the same name. One behind images of a series that goes on does
+//! so at once where nothing but the number names the series, as in stream v1, whose numbers count from 1 again after the
+//! detector was restarted. Where there is a unique name, the image behind it decides: one beyond all that came goes on with the series,
+//! whose start came late or twice; any other is of another acquisition. Images alone never begin a series again: nothing tells them
+//! from late ones.
 
 use super::message::{Message, SeriesKey};
 use super::series::OwnedKey;
@@ -13,7 +15,7 @@ const REMEMBERED: usize = 16;
 /// What came of the stream and is taken for nothing: something that a person should know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A second start of a series of which no end has come.
+    /// A second start of a series that goes on.
     Start {
         /// The series.
         series: OwnedKey,
@@ -36,6 +38,23 @@ pub enum Notice {
         /// Number of the image.
         number: u64,
     },
+    /// A message that is not understood; told of the first of each kind while a series is waited for or comes.
+    NotUnderstood {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Notice {
+    /// The series that it is about, where that is known.
+    pub fn series(&self) -> Option<&OwnedKey> {
+        match self {
+            Self::Start { series, .. } | Self::Image { series, .. } | Self::Channel { series, .. } => {
+                Some(series)
+            }
+            Self::NotUnderstood { .. } => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Notice {
@@ -45,8 +64,8 @@ impl std::fmt::Display for Notice {
                 let images = num_images.map(|images| format!(" of {images} images")).unwrap_or_default();
                 write!(
                     f,
-                    "got a second start{images} of series {series} and no end of the first: it is passed over, and so is what \
-                     may follow under this name"
+                    "got a second start{images} of series {series} and no end of the first: where images count on behind it they \
+                     are of this series, where they count again of another"
                 )
             }
             Self::Image { series, number } => write!(
@@ -59,13 +78,24 @@ impl std::fmt::Display for Notice {
                 "got channel {channel:?} in image {number} of series {series}, which neither its start nor most of its first \
                  images had: it is not taken"
             ),
+            Self::NotUnderstood { why } => {
+                write!(
+                    f,
+                    "a message is not understood and not taken, others like it are counted as garbage: {why}"
+                )
+            }
         }
     }
 }
 
-/// Whether a start begins another acquisition under a name of which so much has come.
+/// Whether a start begins another acquisition under a name of which so much has come, whatever comes behind it.
 pub(crate) fn begins_again(key: SeriesKey<'_>, has_images: bool, has_ended: bool) -> bool {
     has_ended || has_images && key.unique_id.is_none()
+}
+
+/// Whether the first image behind such a start of which that is not known shows that it did; the highest number before it is this.
+pub(crate) fn counts_again(number: u64, highest: Option<u64>) -> bool {
+    highest.is_some_and(|highest| number <= highest)
 }
 
 /// Series that are over; the oldest are forgotten.
@@ -100,6 +130,11 @@ impl Over {
         self.0.drain(..surplus);
     }
 
+    /// Takes a series from them: it begins again.
+    pub(super) fn remove(&mut self, key: &OwnedKey) {
+        self.0.retain(|past| past.key != *key);
+    }
+
     /// Whether a series is among them.
     pub(super) fn contains(&self, key: &OwnedKey) -> bool {
         self.0.iter().any(|past| past.key == *key)
@@ -111,14 +146,10 @@ impl Over {
         let Some(at) = self.0.iter().position(|past| past.key.is(series)) else { return Place::Elsewhere };
         let past = &mut self.0[at];
         let notice = match message {
-            // what is over had images, or was not wanted
-            Message::Start(_) if begins_again(series, true, past.has_ended) => {
+            // nothing of the one before can be mixed with it
+            Message::Start(_) => {
                 self.0.remove(at);
                 return Place::Elsewhere;
-            }
-            Message::Start(start) => {
-                let (series, num_images) = (past.key.clone(), start.num_images);
-                Some(Notice::Start { series, num_images })
             }
             Message::Image(image) if !past.is_told && (past.has_ended || !past.is_done_with) => {
                 past.is_told = true;

@@ -10,7 +10,7 @@ use kernels::types::{Gap, GapReason, Item};
 
 use super::kind::Kind;
 use super::message::{Channel, Image, Message, SeriesKey};
-use super::over::{Notice, Over, Place, begins_again};
+use super::over::{Notice, Over, Place, begins_again, counts_again};
 use crate::raw::RawBatch;
 
 /// Frames that are handed on together, at most.
@@ -160,8 +160,11 @@ pub struct SeriesReader {
     counts: SeriesCounts,
     /// Number of the image that came last.
     last_number: Option<u64>,
+    highest_number: Option<u64>,
     last_message: Option<Instant>,
     ended: Option<Instant>,
+    /// A start came behind images, and none has come behind it that tells whether it began another series.
+    is_in_doubt: bool,
     /// Every frame has come, or has been given up.
     is_done: bool,
 }
@@ -198,8 +201,10 @@ impl SeriesReader {
             ahead_bytes: 0,
             counts: SeriesCounts::default(),
             last_number: None,
+            highest_number: None,
             last_message: None,
             ended: None,
+            is_in_doubt: false,
             is_done: false,
         }
     }
@@ -251,7 +256,12 @@ impl SeriesReader {
                 if has_images {
                     let (series, num_images) = (key.clone(), start.num_images);
                     self.notice = Some(Notice::Start { series, num_images });
+                    self.is_in_doubt = true;
                 }
+            }
+            (Some(_), Message::Image(image)) if self.begins_again(image) => {
+                self.finish(&mut out);
+                return Some(Ending::NextSeries);
             }
             (Some(key), _) if key.is(series) => {}
             (Some(_), Message::End(_)) => {
@@ -276,6 +286,12 @@ impl SeriesReader {
             self.is_done = true;
             if self.holes.is_empty() { Ending::Complete } else { Ending::LastFrame }
         })
+    }
+
+    /// Whether an image shows that the start before it began another series.
+    pub(super) fn begins_again(&self, image: &Image<'_>) -> bool {
+        let is_of_it = self.key.as_ref().is_some_and(|key| key.is(image.series));
+        self.is_in_doubt && is_of_it && counts_again(image.number, self.highest_number)
     }
 
     /// Hands on what waits, and looks whether the series is over at `now`.
@@ -308,6 +324,8 @@ impl SeriesReader {
 
     fn take_image(&mut self, image: &Image<'_>, out: &mut impl FnMut(Item<RawBatch>)) {
         let last = self.last_number.replace(image.number);
+        self.highest_number = self.highest_number.max(Some(image.number));
+        self.is_in_doubt = false;
         self.counts.strided += u64::from(last.is_some_and(|last| last.checked_add(2) == Some(image.number)));
         match image.number {
             number if number >= self.settings.num_frames => self.counts.beyond += 1,

@@ -7,6 +7,7 @@ mod listener;
 mod pending;
 mod reading;
 
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -167,12 +168,16 @@ pub struct StreamSource {
     pending: Pending,
     stop: Arc<AtomicBool>,
     over: Over,
+    /// The next series, where its start came before it was known to be one.
+    begun: Option<(Announced, Kinds)>,
     /// The series that was announced last, and the names of its channels.
     known: Option<(OwnedKey, Vec<String>)>,
     listener: Listener,
     /// Messages that were not understood.
     garbage: Arc<Counter>,
     last_error: Option<MessageError>,
+    /// Kinds of them that were told of since the last series began.
+    told_errors: Vec<Discriminant<MessageError>>,
 }
 
 impl StreamSource {
@@ -182,10 +187,12 @@ impl StreamSource {
             pending: Pending::new(received),
             stop,
             over: Over::default(),
+            begun: None,
             known: None,
             listener: Listener::default(),
             garbage: Arc::default(),
             last_error: None,
+            told_errors: Vec::new(),
         }
     }
 
@@ -201,7 +208,8 @@ impl StreamSource {
 
     /// Takes nothing of this series from now on, unless it begins again.
     pub fn pass_over(&mut self, key: OwnedKey) {
-        if !self.over.contains(&key) {
+        let begins_again = self.begun.as_ref().is_some_and(|(begun, _)| begun.key == key);
+        if !begins_again && !self.over.contains(&key) {
             self.over.add(key, false, true);
         }
     }
@@ -220,14 +228,17 @@ impl StreamSource {
     /// Calls `heard` with each start: the detector is armed, no image has come. Nothing comes back once the stop flag is
     /// raised or the receiver is gone.
     pub fn next_series(&mut self, mut heard: impl FnMut(&Announced)) -> Option<Announced> {
-        let mut begun: Option<(Announced, Kinds)> = None;
+        let mut begun = self.begun.take();
+        if let Some((begun, _)) = &begun {
+            heard(begun);
+        }
         loop {
             let mut over = std::mem::take(&mut self.over);
-            let (mut announced, mut notices) = (None, Vec::new());
-            let more = self.for_each_message(|message| {
+            let mut announced = None;
+            let more = self.for_each_message(|message, listener| {
                 let series = message.series();
                 if let Place::Stale(notice) = over.place(message) {
-                    notices.extend(notice);
+                    notice.iter().for_each(|notice| listener.tell(notice));
                     return Taken::Yes;
                 }
                 match message {
@@ -249,7 +260,6 @@ impl StreamSource {
                 Taken::Yes
             });
             self.over = over;
-            notices.iter().for_each(|notice| self.listener.tell(notice));
             if let Some((mut series, kinds)) = announced {
                 series.first_message = self.pending.next_number();
                 let channels = self.settled(&series.key, kinds)?;
@@ -315,33 +325,37 @@ impl StreamSource {
     pub fn read_channels(&mut self, channels: Vec<ChannelReading>) -> Vec<Option<SeriesEnd>> {
         let mut readings = Readings::new(channels, std::mem::take(&mut self.over), self.known.take());
         while !readings.are_over() {
-            let more = self.for_each_message(|message| readings.take(message));
+            let more = self.for_each_message(|message, listener| readings.take(message, listener));
             readings.look();
-            readings.take_notices().iter().for_each(|notice| self.listener.tell(notice));
             if !more {
                 readings.close((!self.stop.load(Relaxed)).then_some(&Ending::Closed));
             }
         }
-        let (ends, over) = readings.into_ends();
-        self.over = over;
+        self.told_errors.clear();
+        let (ends, over, begun) = readings.into_ends();
+        (self.over, self.begun) = (over, begun);
         ends
     }
 
     /// Hands over messages until one is not taken, or those received so far are all taken, or a moment has passed.
     /// False once no more can come.
-    fn for_each_message(&mut self, mut each: impl FnMut(&Message<'_>) -> Taken) -> bool {
+    fn for_each_message(&mut self, mut each: impl FnMut(&Message<'_>, &Listener) -> Taken) -> bool {
         match self.pending.wait(TICK) {
             Waited::Came | Waited::Full => {}
             Waited::Nothing => return !self.stop.load(Relaxed),
             Waited::Gone => return false,
         }
-        let (garbage, last_error) = (&self.garbage, &mut self.last_error);
+        let Self { pending, listener, garbage, last_error, told_errors, .. } = self;
         let mut was_left = false;
-        self.pending.take_each(|message| {
+        pending.take_each(|message| {
             let taken = match message {
-                Ok(message) => each(&message),
+                Ok(message) => each(&message, listener),
                 Err(error) => {
                     garbage.add(1);
+                    if !told_errors.contains(&discriminant(&error)) {
+                        told_errors.push(discriminant(&error));
+                        listener.tell(&Notice::NotUnderstood { why: error.to_string() });
+                    }
                     *last_error = Some(error);
                     Taken::Yes
                 }

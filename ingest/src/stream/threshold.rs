@@ -40,7 +40,9 @@ impl Threshold {
             Self::All => channels.iter().collect(),
             Self::Number(_) | Self::Name(_) => {
                 let wanted = self.to_string();
-                channels.iter().filter(|channel| shown(&channel.name) == wanted).take(1).collect()
+                let named =
+                    |name: fn(&str) -> &str| channels.iter().find(|channel| name(&channel.name) == wanted);
+                named(|name| name).or_else(|| named(shown)).into_iter().collect()
             }
         };
         if chosen.is_empty() {
@@ -149,5 +151,9 @@ mod tests {
             assert_eq!(chosen(threshold, &[""]).unwrap(), [""]);
         }
         assert!(chosen("difference", &[""]).is_err());
+        // beside others one without a name is the first threshold where no other is
+        assert_eq!(chosen("1", &["", "threshold_1"]).unwrap(), ["threshold_1"]);
+        assert_eq!(chosen("1", &["x", ""]).unwrap(), [""]);
+        assert_eq!(Threshold::Name(String::new()).choose(&channels(&["x", ""])).unwrap()[0].name, "");
     }
 }

@@ -155,13 +155,19 @@ fn settle<'a>(
 
 fn read_channels<'a>(decoder: &mut Decoder<'a>, image: &mut Image<'a>) -> Result<(), MessageError> {
     let mut pairs = decoder.map()?;
+    // all are counted, also those that an image has no place for
+    let mut got = image.channels().count() as u64;
     loop {
         match &mut pairs {
-            Some(0) => return Ok(()),
+            Some(0) => break,
             Some(left) => *left -= 1,
-            None if decoder.datatype()? == Type::Break => return decoder.skip().map_err(Into::into),
+            None if decoder.datatype()? == Type::Break => {
+                decoder.skip()?;
+                break;
+            }
             None => {}
         }
+        got += 1;
         let name = decoder.str()?;
         let array = read_array(decoder)?;
         let count_type = match array.elements {
@@ -172,10 +178,9 @@ fn read_channels<'a>(decoder: &mut Decoder<'a>, image: &mut Image<'a>) -> Result
         };
         let [rows, cols] = array.dimensions;
         let packed = packed(&array, count_type)?;
-        if !image.push(Channel { name, detector: shape(rows, cols)?, count_type, packed }) {
-            return Err(MessageError::Channels);
-        }
+        image.push(Channel { name, detector: shape(rows, cols)?, count_type, packed });
     }
+    if got > MOST_CHANNELS as u64 { Err(MessageError::Channels { got }) } else { Ok(()) }
 }
 
 /// The mask of the first channel.

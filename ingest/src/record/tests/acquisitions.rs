@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::slice::from_ref;
 use std::sync::atomic::AtomicBool;
 
 use kernels::bslz4_encode::encode_bslz4;
@@ -263,4 +264,59 @@ fn channels_are_listed_in_the_order_of_the_start_once_a_frame_of_them_came() {
     let (series, _) = list_series(dir.path()).unwrap();
     assert_eq!(series[0].channels, ["b", "a", "odd"]);
     assert_eq!(series[0].announced_channels, names);
+}
+
+/// Frames of two acquisitions were exported as one set.
+#[test]
+fn a_unique_name_that_begins_again_without_an_end_is_two_series_and_a_start_that_comes_twice_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let facts = facts(7, 40);
+    let start = || vec![facts.start(Version::V2)];
+    let messages = [
+        start(),
+        images(1, 0..10, Version::V2),
+        // twice, and nothing of another series between it and its images is in the way
+        start(),
+        series(8, 5, Version::V2),
+        start(),
+        images(1, 10..30, Version::V2),
+        start(),
+        images(2, 0..40, Version::V2),
+        // nothing comes behind it
+        start(),
+    ];
+    record(settings(&log), slabs(&messages.concat(), 3000), &Arc::default());
+    let (series, _) = list_series(&log).unwrap();
+    let labels: Vec<String> = series.iter().map(SeriesInLog::label).collect();
+    assert_eq!(labels, ["7.1", "8", "7.2"]);
+    let [one, _, two] = &series[..] else { panic!() };
+    assert_eq!((one.frames.ranges(), one.doubled, one.start_seen), (from_ref(&(0..30)), 0, true));
+    assert_eq!((two.frames.ranges(), two.doubled, two.num_images), (from_ref(&(0..40)), 0, Some(40)));
+    let of_first: Vec<_> = (0..40).map(|number| (number < 30).then(|| frame(1, number))).collect();
+    let of_second: Vec<_> = (0..40).map(|number| Some(frame(2, number))).collect();
+    for (series, frames) in [(one, &of_first), (two, &of_second)] {
+        let name = series.label();
+        assert!(exported(&log, &series.log_key(), &dir.path().join(&name)) == *frames, "{name}");
+        assert!(read_back(&log, series.log_key()).0 == *frames, "{name}");
+    }
+    // by the message by which the receiver knew it: that of its first image
+    let mut reader = LogReader::open(&log).unwrap();
+    let mut last_zero = 0;
+    while let Some(record) = reader.next_record().unwrap() {
+        let is_zero = record.series == Some(7) && record.frame == Some(0);
+        last_zero = if is_zero { record.number } else { last_zero };
+    }
+    let begun_by = |number| LogKey { which: Which::BegunBy(number), ..two.log_key() };
+    assert!(exported(&log, &begun_by(last_zero), &dir.path().join("second")) == of_second);
+    assert!(exported(&log, &begun_by(1), &dir.path().join("first")) == of_first);
+    // all of it as a source: every message once, in an order that says the same
+    let mut all = SeriesRecords::all(LogReader::open(&log).unwrap());
+    let mut numbers = Vec::new();
+    while let Some(found) = all.next_record().unwrap() {
+        numbers.push(found.record.number);
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    assert_eq!(numbers.len(), messages.concat().len());
 }

@@ -7,11 +7,13 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use kernels::types::Item;
 
+use super::super::kind::Kinds;
 use super::super::message::{Image, Message};
 use super::super::over::{Notice, Over};
 use super::super::series::{Ending, OwnedKey, SeriesCounts, SeriesReader, SeriesSettings};
-use super::SeriesEnd;
+use super::listener::Listener;
 use super::pending::Taken;
+use super::{Announced, SeriesEnd};
 use crate::raw::RawBatch;
 
 /// A channel that is read.
@@ -33,8 +35,10 @@ pub(super) struct Readings {
     over: Over,
     /// The series and the names of its channels; those that come beside them are added.
     known: Option<(OwnedKey, Vec<String>)>,
-    /// What is to be said.
-    notices: Vec<Notice>,
+    /// The start that came last.
+    start: Option<Box<(Announced, Kinds)>>,
+    /// Whether an image has shown that it began the next series.
+    has_begun_next: bool,
 }
 
 /// Channels of a series that are known or told of, at most.
@@ -76,7 +80,13 @@ impl Readings {
             let reader = SeriesReader::new(settings, over.clone());
             Reading { counts, running: Some(Running { reader, frames, is_listening: true }), end: None }
         };
-        Self { channels: channels.into_iter().map(begin).collect(), over, known, notices: Vec::new() }
+        Self {
+            channels: channels.into_iter().map(begin).collect(),
+            over,
+            known,
+            start: None,
+            has_begun_next: false,
+        }
     }
 
     /// Whether every channel is over, or nobody wants it any more.
@@ -84,21 +94,35 @@ impl Readings {
         self.channels.iter().all(|channel| channel.running.is_none())
     }
 
-    /// Gives a message to every channel that goes on. It is left where it is of the next series: that ends all of them.
-    pub(super) fn take(&mut self, message: &Message<'_>) -> Taken {
+    /// Gives a message to every channel that goes on; what is to be said of it is said before a channel is over. It is left where it
+    /// is of the next series: that ends all of them.
+    pub(super) fn take(&mut self, message: &Message<'_>, listener: &Listener) -> Taken {
         let now = Instant::now();
-        let (mut is_of_next, mut notice) = (false, None);
+        match message {
+            Message::Start(start) => {
+                self.start = Some(Box::new((Announced::by_start(start), Kinds::of_start(start))));
+            }
+            // every channel says the same
+            Message::Image(image) if self.running().any(|running| running.reader.begins_again(image)) => {
+                self.has_begun_next = true;
+                self.close(Some(&Ending::NextSeries));
+                return Taken::No;
+            }
+            Message::Image(image) => self.note_channels(image, listener),
+            Message::End(_) => {}
+        }
+        let mut is_of_next = false;
+        let mut is_said = false;
         for channel in &mut self.channels {
             let Some(running) = &mut channel.running else { continue };
             let ending = running.advance(|reader, out| reader.take(message, now, out));
             is_of_next |= ending == Some(Ending::NextSeries);
             // every channel says the same
-            notice = running.reader.take_notice();
+            if let Some(notice) = running.reader.take_notice().filter(|_| !is_said) {
+                listener.tell(&notice);
+                is_said = true;
+            }
             channel.settle(ending, &mut self.over);
-        }
-        self.notices.extend(notice);
-        if let Message::Image(image) = message {
-            self.note_channels(image);
         }
         match (is_of_next, self.are_over()) {
             (true, _) => Taken::No,
@@ -107,8 +131,12 @@ impl Readings {
         }
     }
 
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.channels.iter().filter_map(|channel| channel.running.as_ref())
+    }
+
     /// Notes the channels of an image that the series was not known to have.
-    fn note_channels(&mut self, image: &Image<'_>) {
+    fn note_channels(&mut self, image: &Image<'_>, listener: &Listener) {
         let Some((key, names)) = self.known.as_mut().filter(|(key, _)| key.is(image.series)) else { return };
         for channel in image.channels() {
             let name = match channel.name.char_indices().nth(MOST_NAME_CHARS) {
@@ -118,14 +146,9 @@ impl Readings {
             if names.len() < MOST_NAMES && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
                 let (series, channel) = (key.clone(), name.to_owned());
-                self.notices.push(Notice::Channel { series, channel, number: image.number });
+                listener.tell(&Notice::Channel { series, channel, number: image.number });
             }
         }
-    }
-
-    /// What is to be said of the messages since it was asked last.
-    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
     }
 
     /// Hands on what waits, and looks at the clock.
@@ -150,9 +173,14 @@ impl Readings {
         }
     }
 
-    /// How each channel ended, nothing where it was not read to an end; and what is over.
-    pub(super) fn into_ends(self) -> (Vec<Option<SeriesEnd>>, Over) {
-        (self.channels.into_iter().map(|channel| channel.end).collect(), self.over)
+    /// How each channel ended, nothing where it was not read to an end; what is over; and the start of the next series where
+    /// that came before it was known to be one.
+    pub(super) fn into_ends(mut self) -> (Vec<Option<SeriesEnd>>, Over, Option<(Announced, Kinds)>) {
+        let begun = self.start.filter(|_| self.has_begun_next).map(|start| *start);
+        if let Some((begun, _)) = &begun {
+            self.over.remove(&begun.key);
+        }
+        (self.channels.into_iter().map(|channel| channel.end).collect(), self.over, begun)
     }
 }
 
