@@ -11,6 +11,7 @@
 
 mod container;
 mod cpu;
+mod cuda;
 mod error;
 mod isa;
 mod lz4_block;
@@ -21,6 +22,8 @@ mod tests;
 
 pub(crate) use container::{check_plausible, for_each_block};
 pub use container::{decode_frame, decode_frame_with};
+pub(crate) use cuda::BSLZ4_DECODE;
+pub use cuda::StagedFrames;
 pub use error::{BlockError, DecodeError};
 pub use isa::Isa;
 pub(crate) use untranspose::transpose_8x8;

@@ -10,12 +10,14 @@ mod driver;
 mod emulated;
 pub(crate) mod fourier;
 mod nvidia;
+mod slab;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub(crate) use driver::{Argument, Kernel, Launch, Queue};
 pub use nvidia::CudaUnavailable;
+pub(crate) use slab::Slab;
 
 use crate::device::{Device, DeviceError, Word};
 use driver::{Driver, DriverError};
@@ -23,6 +25,7 @@ use driver::{Driver, DriverError};
 /// Every kernel of this library.
 fn kernels() -> Vec<&'static Kernel> {
     vec![
+        &crate::bslz4_decode::BSLZ4_DECODE,
         &crate::transform_rows::TRANSFORM_ROWS,
         &crate::correct_spectra::TRANSFORM_COLUMNS,
         &crate::correct_spectra::CORRECT_QUADRATIC,
@@ -40,6 +43,8 @@ fn kernels() -> Vec<&'static Kernel> {
 #[derive(Clone, Debug)]
 pub struct Cuda {
     driver: Arc<dyn Driver>,
+    /// Pinned memory that is kept from one batch of frames to the next.
+    slab: Arc<Mutex<Option<Slab>>>,
 }
 
 impl Cuda {
@@ -48,7 +53,7 @@ impl Cuda {
     /// # Errors
     /// [`CudaUnavailable`] says in one line why there is none.
     pub fn new(ordinal: usize) -> Result<Self, CudaUnavailable> {
-        Ok(Self { driver: Arc::new(nvidia::Nvidia::new(ordinal)?) })
+        Ok(Self::with_driver(Arc::new(nvidia::Nvidia::new(ordinal)?)))
     }
 
     /// Runs the kernels on the processor, thread by thread: their logic is tested where there is no device. Threads of a
@@ -56,7 +61,11 @@ impl Cuda {
     /// what lacks a barrier or a fence goes wrong. Needs a C++ compiler.
     #[cfg(any(test, feature = "emulated-cuda"))]
     pub fn emulated(seed: u64) -> Self {
-        Self { driver: Arc::new(emulated::Emulated::new(seed)) }
+        Self::with_driver(Arc::new(emulated::Emulated::new(seed)))
+    }
+
+    fn with_driver(driver: Arc<dyn Driver>) -> Self {
+        Self { driver, slab: Arc::default() }
     }
 
     /// Free and total bytes of the device's memory.
@@ -116,7 +125,8 @@ impl Cuda {
         }
     }
 
-    fn fence(&self, queue: Queue, other: Queue) -> Result<(), DeviceError> {
+    /// What is given to `queue` from now on waits for what `other` was given until now.
+    pub(crate) fn fence(&self, queue: Queue, other: Queue) -> Result<(), DeviceError> {
         self.driver.wait(queue, other).map_err(|error| self.error(error, 0))
     }
 
@@ -137,7 +147,7 @@ impl Cuda {
         if !host.is_empty() {
             let address = buffer.address + (first * size_of::<T>()) as u64;
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);
-            self.driver.read(address, bytes).map_err(|error| self.error(error, 0))?;
+            self.driver.read(Queue::Main, address, bytes).map_err(|error| self.error(error, 0))?;
         }
         Ok(host)
     }
@@ -148,10 +158,19 @@ impl Cuda {
     /// The kernel must stay within the memory that the arguments name, for this grid and these threads; `arguments` must
     /// be what its parameters are, one by one.
     pub(crate) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        // SAFETY: the same contract.
+        unsafe { self.launch_on(Queue::Main, launch) }
+    }
+
+    /// Issues a kernel to a queue.
+    ///
+    /// # Safety
+    /// As [`Self::launch`].
+    pub(crate) unsafe fn launch_on(&self, queue: Queue, launch: &Launch<'_>) -> Result<(), DeviceError> {
         if launch.grid.contains(&0) || launch.threads == 0 {
             return Ok(());
         }
-        self.driver.launch(Queue::Main, launch).map_err(|error| self.error(error, 0))
+        self.driver.launch(queue, launch).map_err(|error| self.error(error, 0))
     }
 
     fn error(&self, error: DriverError, bytes: usize) -> DeviceError {

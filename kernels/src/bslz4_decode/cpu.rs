@@ -43,7 +43,11 @@ impl DecodeFrames for Cpu {
     }
 }
 
-fn check_frames(device: &Cpu, frames: &[&[u8]], shape: BatchShape) -> Result<(), DeviceError> {
+pub(super) fn check_frames<D: Device>(
+    device: &D,
+    frames: &[&[u8]],
+    shape: BatchShape,
+) -> Result<(), DeviceError> {
     if frames.len() == shape.frames {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! The decoder against `lz4_flex` and a bit transposer written here in plain loops, on every path this processor has.
 
 mod damage;
+mod devices;
 mod frames;
 mod golden;
 mod oracle;

@@ -23,8 +23,10 @@ pub(crate) const HEADERS: [(&str, &str); 4] = [
 pub(crate) enum Queue {
     /// Where operations run, and where memory is taken and given back.
     Main,
-    /// Where compressed frames go up and are decoded.
+    /// Where host memory goes up beside that.
     Upload,
+    /// Where frames that came up are decoded, while the next ones come.
+    Decode,
 }
 
 /// What a kernel is given.
@@ -70,7 +72,7 @@ pub(crate) enum DriverError {
     Failed(String),
 }
 
-/// A device: memory and two queues. Addresses are those of the device; whoever passes one vouches for its length.
+/// A device: memory and three queues. Addresses are those of the device; whoever passes one vouches for its length.
 pub(crate) trait Driver: Send + Sync + std::fmt::Debug {
     fn name(&self) -> String;
 
@@ -83,8 +85,17 @@ pub(crate) trait Driver: Send + Sync + std::fmt::Debug {
     /// Copies to the device in the order of `queue`; `from` may change as soon as this returns.
     fn write(&self, queue: Queue, to: u64, from: &[u8]) -> Result<(), DriverError>;
 
-    /// Copies from the device after everything issued to [`Queue::Main`].
-    fn read(&self, from: u64, to: &mut [u8]) -> Result<(), DriverError>;
+    /// Pinned host memory, with anything in it: its address, for the host.
+    fn pin(&self, bytes: usize) -> Result<u64, DriverError>;
+
+    /// Gives pinned memory back, after everything that was issued.
+    fn unpin(&self, address: u64, bytes: usize);
+
+    /// Copies pinned memory to the device in the order of `queue`; `from` must stay as it is until the queue is past it.
+    fn write_pinned(&self, queue: Queue, to: u64, from: &[u8]) -> Result<(), DriverError>;
+
+    /// Copies from the device after everything issued to `queue`.
+    fn read(&self, queue: Queue, from: u64, to: &mut [u8]) -> Result<(), DriverError>;
 
     fn fill_with_zeros(&self, queue: Queue, to: u64, bytes: usize) -> Result<(), DriverError>;
 

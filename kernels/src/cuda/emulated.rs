@@ -17,6 +17,7 @@ use super::driver::{Driver, DriverError, HEADERS, Kernel, Launch, Queue};
 /// Bytes before and after each piece of memory, which nobody may write.
 const GUARD: usize = 256;
 const GUARD_BYTE: u8 = 0xa5;
+const QUEUES: usize = 3;
 /// What fresh memory holds: NaN in every floating-point type.
 const FRESH: u8 = 0xff;
 
@@ -29,15 +30,17 @@ pub(super) struct Emulated(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    queues: [VecDeque<Command>; 2],
+    queues: [VecDeque<Command>; QUEUES],
     /// Commands that were issued to each queue, and run.
-    issued: [u64; 2],
-    done: [u64; 2],
+    issued: [u64; QUEUES],
+    done: [u64; QUEUES],
     random: u64,
     /// Every piece of memory, by its address for the kernels.
     memory: HashMap<u64, Vec<u8>>,
     /// Freed pieces by their size.
     freed: HashMap<usize, Vec<u64>>,
+    /// Pinned host memory by its address.
+    pinned: HashMap<u64, Vec<u8>>,
     most_bytes: usize,
     used_bytes: usize,
 }
@@ -45,6 +48,7 @@ struct State {
 #[derive(Debug)]
 enum Command {
     Write { to: u64, bytes: Vec<u8> },
+    WritePinned { to: u64, from: u64, bytes: usize },
     Zero { to: u64, bytes: usize },
     Launch { kernel: &'static Kernel, grid: [u32; 2], threads: u32, shared_bytes: u32, words: Vec<u64> },
     Wait { other: usize, until: u64 },
@@ -54,11 +58,12 @@ impl Emulated {
     pub(super) fn new(seed: u64) -> Self {
         Self(Mutex::new(State {
             queues: Default::default(),
-            issued: [0; 2],
-            done: [0; 2],
+            issued: [0; QUEUES],
+            done: [0; QUEUES],
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             memory: HashMap::new(),
             freed: HashMap::new(),
+            pinned: HashMap::new(),
             most_bytes: usize::MAX,
             used_bytes: 0,
         }))
@@ -89,9 +94,31 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn read(&self, from: u64, to: &mut [u8]) -> Result<(), DriverError> {
+    fn pin(&self, bytes: usize) -> Result<u64, DriverError> {
+        let memory = vec![FRESH; bytes];
+        let address = memory.as_ptr() as u64;
+        self.state().pinned.insert(address, memory);
+        Ok(address)
+    }
+
+    fn unpin(&self, address: u64, _: usize) {
         let mut state = self.state();
-        state.run_until_empty(Queue::Main as usize)?;
+        for queue in 0..QUEUES {
+            // what fails is told by whoever reads
+            let _ = state.run_until_empty(queue);
+        }
+        state.pinned.remove(&address);
+    }
+
+    fn write_pinned(&self, queue: Queue, to: u64, from: &[u8]) -> Result<(), DriverError> {
+        let command = Command::WritePinned { to, from: from.as_ptr() as u64, bytes: from.len() };
+        self.state().issue(queue, command);
+        Ok(())
+    }
+
+    fn read(&self, queue: Queue, from: u64, to: &mut [u8]) -> Result<(), DriverError> {
+        let mut state = self.state();
+        state.run_until_empty(queue as usize)?;
         // SAFETY: the caller vouches for `from`; the memory lives as long as `self`, and nothing else runs under its lock.
         let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, to.len()) };
         to.copy_from_slice(bytes);
@@ -159,7 +186,7 @@ impl State {
     /// Runs what may run, in any order that the fences allow, until nothing is left in `queue`.
     fn run_until_empty(&mut self, queue: usize) -> Result<(), DriverError> {
         while !self.queues[queue].is_empty() {
-            let may: Vec<usize> = (0..2).filter(|&queue| self.may_run(queue)).collect();
+            let may: Vec<usize> = (0..QUEUES).filter(|&queue| self.may_run(queue)).collect();
             let next = may[self.random() as usize % may.len()];
             if let Some(command) = self.queues[next].pop_front() {
                 self.run(command)?;
@@ -177,6 +204,10 @@ impl State {
             // SAFETY: as above; `bytes` is memory of its own.
             Command::Write { to, bytes } => unsafe {
                 std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len());
+            },
+            // SAFETY: as above; whoever issued it keeps `from` as it is until now.
+            Command::WritePinned { to, from, bytes } => unsafe {
+                std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes);
             },
             Command::Launch { kernel, grid, threads, shared_bytes, words } => {
                 let name = CString::new(kernel.name).expect("names of kernels have no zero byte");

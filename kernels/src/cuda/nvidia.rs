@@ -51,6 +51,7 @@ pub(super) struct Nvidia {
     name: String,
     main: Stream,
     upload: Stream,
+    decode: Stream,
     functions: Mutex<HashMap<&'static str, Function>>,
     slabs: Mutex<Slabs>,
 }
@@ -108,6 +109,7 @@ impl Nvidia {
             name: context.name().map_err(refused)?,
             main: Stream::new().map_err(refused)?,
             upload: Stream::new().map_err(refused)?,
+            decode: Stream::new().map_err(refused)?,
             functions: Mutex::default(),
             slabs: Mutex::new(Slabs::new().map_err(refused)?),
             context,
@@ -129,6 +131,7 @@ impl Nvidia {
         match queue {
             Queue::Main => &self.main,
             Queue::Upload => &self.upload,
+            Queue::Decode => &self.decode,
         }
     }
 }
@@ -162,12 +165,38 @@ impl Driver for Nvidia {
         Ok(())
     }
 
-    fn read(&self, from: u64, to: &mut [u8]) -> Result<(), DriverError> {
+    fn pin(&self, bytes: usize) -> Result<u64, DriverError> {
         self.bind()?;
+        // SAFETY: plain pinned memory, handed on as uninitialised.
+        unsafe { result::malloc_host(bytes, 0) }.map(|memory| memory as u64).map_err(|error| failed(&error))
+    }
+
+    fn unpin(&self, address: u64, _: usize) {
+        if self.bind().is_ok() {
+            // SAFETY: `address` came from `pin` and its only owner is being dropped; no copy from it is under way once the
+            // queues are empty. A device that is gone has freed everything itself.
+            unsafe {
+                for stream in [&self.main, &self.upload, &self.decode] {
+                    let _ = result::stream::synchronize(stream.stream);
+                }
+                let _ = result::free_host(address as *mut std::ffi::c_void);
+            }
+        }
+    }
+
+    fn write_pinned(&self, queue: Queue, to: u64, from: &[u8]) -> Result<(), DriverError> {
+        self.bind()?;
+        // SAFETY: the caller vouches for `to`, and for `from` until the queue is past this.
+        unsafe { result::memcpy_htod_async(to, from, self.stream(queue).stream) }
+            .map_err(|error| failed(&error))
+    }
+
+    fn read(&self, queue: Queue, from: u64, to: &mut [u8]) -> Result<(), DriverError> {
+        self.bind()?;
+        let stream = self.stream(queue).stream;
         // SAFETY: the caller vouches for `from`; `to` outlives the copy, which has ended when the stream is synchronised.
         unsafe {
-            result::memcpy_dtoh_async(to, from, self.main.stream)
-                .and_then(|()| result::stream::synchronize(self.main.stream))
+            result::memcpy_dtoh_async(to, from, stream).and_then(|()| result::stream::synchronize(stream))
         }
         .map_err(|error| failed(&error))
     }
@@ -247,7 +276,7 @@ impl Drop for Nvidia {
         // SAFETY: nothing is issued any more; handles and memory were made in `open` and are given back once. A device that
         // was lost refuses, and has nothing to give back.
         unsafe {
-            for stream in [&self.main, &self.upload] {
+            for stream in [&self.main, &self.upload, &self.decode] {
                 let _ = result::stream::synchronize(stream.stream);
                 let _ = result::stream::destroy(stream.stream);
                 let _ = result::event::destroy(stream.reached);

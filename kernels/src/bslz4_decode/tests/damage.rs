@@ -78,7 +78,7 @@ fn flipped_bits_never_panic_and_never_change_the_length() {
 }
 
 /// One change of the kind that transport, disks and attackers make.
-fn mutate(bytes: &mut Vec<u8>, random: &mut Pcg64) {
+pub(super) fn mutate(bytes: &mut Vec<u8>, random: &mut Pcg64) {
     let at = random.random_range(0..bytes.len().max(1)).min(bytes.len().saturating_sub(1));
     match random.random_range(0..8) {
         0 if !bytes.is_empty() => bytes[at] ^= 1 << random.random_range(0..8),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bslz4_encode::encode_bslz4;
-use crate::device::{Cpu, DeviceError};
+use crate::device::DeviceError;
 use crate::types::{DetectorShape, IntoCountBuffer};
 
 fn batch(frames: usize) -> (Vec<u16>, Vec<Vec<u8>>, BatchShape) {
@@ -89,31 +89,10 @@ fn no_frames_and_no_pixels_are_fine<D: DecodeFrames>(device: &D) {
     assert_eq!(failed, [(1, DecodeError::WrongLength { got_bytes: 1, expected_bytes: 0 })]);
 }
 
-mod cpu {
-    use super::Cpu;
-
-    #[test]
-    fn frames_keep_their_order() {
-        super::frames_keep_their_order(&Cpu);
-    }
-
-    #[test]
-    fn a_frame_that_fails_is_zero_and_listed() {
-        super::a_frame_that_fails_is_zero_and_listed(&Cpu);
-    }
-
-    #[test]
-    fn every_type_decodes() {
-        super::every_type_decodes(&Cpu);
-    }
-
-    #[test]
-    fn what_does_not_fit_together_is_refused() {
-        super::what_does_not_fit_together_is_refused(&Cpu);
-    }
-
-    #[test]
-    fn no_frames_and_no_pixels_are_fine() {
-        super::no_frames_and_no_pixels_are_fine(&Cpu);
-    }
-}
+on_every_device!(
+    frames_keep_their_order,
+    a_frame_that_fails_is_zero_and_listed,
+    every_type_decodes,
+    what_does_not_fit_together_is_refused,
+    no_frames_and_no_pixels_are_fine,
+);

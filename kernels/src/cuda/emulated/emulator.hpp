@@ -213,6 +213,9 @@ inline int __any_sync(unsigned mask, int is_set) { return __ballot_sync(mask, is
 inline unsigned __reduce_or_sync(unsigned mask, unsigned value) {
     return emulated::over_lanes(mask, value, 0, [](unsigned a, unsigned b, unsigned) { return a | b; });
 }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+    return emulated::over_lanes(mask, value, 0, [](unsigned a, unsigned b, unsigned) { return std::max(a, b); });
+}
 
 template <class T> T atomicAdd(T* to, T value) { T old = *to; *to += value; return old; }
 template <class T> T atomicOr(T* to, T value) { T old = *to; *to |= value; return old; }
