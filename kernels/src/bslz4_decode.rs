@@ -10,7 +10,7 @@
 //! `documentation`; LZ4 block format 1.9.4.
 
 mod container;
-mod cpu;
+pub(crate) mod cpu;
 mod cuda;
 mod error;
 mod isa;

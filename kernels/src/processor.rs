@@ -2,6 +2,8 @@
 
 use num_complex::{Complex32, Complex64};
 
+use crate::bslz4_decode::cpu::{check_counts, check_frames, decode_into};
+use crate::bslz4_decode::{DecodeFrames, Encoding, FailedFrames};
 use crate::correct_spectra::{
     BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra,
 };
@@ -10,8 +12,8 @@ use crate::device::{Cpu, Device, DeviceError, Word};
 use crate::invert_half_plane::{InvertError, InvertHalfPlane};
 use crate::phase_moments::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
 use crate::transform_rows::{CpuRows, CudaRows, SpectraShape, TransformError, TransformRows};
-use crate::types::ScanShape;
-use crate::{Cuda, CudaUnavailable};
+use crate::types::{BatchShape, CountBuffer, CountType, ScanShape};
+use crate::{Cuda, CudaUnavailable, with_counts};
 
 /// The processor or a CUDA device.
 ///
@@ -97,6 +99,58 @@ fn elsewhere() -> DeviceError {
     DeviceError::Failed {
         device: Cpu.name(),
         what: "got memory of a CUDA device, expected host memory".into(),
+    }
+}
+
+impl DecodeFrames for Processor {
+    /// In host memory where the device has no room for the counts.
+    fn decode_frames(
+        &self,
+        encoding: Encoding,
+        frames: &[&[u8]],
+        shape: BatchShape,
+        count_type: CountType,
+    ) -> Result<(CountBuffer<Self>, FailedFrames), DeviceError> {
+        if let Self::Cuda(cuda) = self {
+            match cuda.decode_frames(encoding, frames, shape, count_type) {
+                Err(DeviceError::OutOfMemory { .. }) => {}
+                decoded => {
+                    let (counts, failed) = decoded?;
+                    let counts = match counts {
+                        CountBuffer::U8(counts) => CountBuffer::U8(ProcessorBuffer::Cuda(counts)),
+                        CountBuffer::U16(counts) => CountBuffer::U16(ProcessorBuffer::Cuda(counts)),
+                        CountBuffer::U32(counts) => CountBuffer::U32(ProcessorBuffer::Cuda(counts)),
+                    };
+                    return Ok((counts, failed));
+                }
+            }
+        }
+        let (counts, failed) = Cpu.decode_frames(encoding, frames, shape, count_type)?;
+        let counts = match counts {
+            CountBuffer::U8(counts) => CountBuffer::U8(ProcessorBuffer::Cpu(counts)),
+            CountBuffer::U16(counts) => CountBuffer::U16(ProcessorBuffer::Cpu(counts)),
+            CountBuffer::U32(counts) => CountBuffer::U32(ProcessorBuffer::Cpu(counts)),
+        };
+        Ok((counts, failed))
+    }
+
+    fn decode_frames_into(
+        &self,
+        encoding: Encoding,
+        frames: &[&[u8]],
+        shape: BatchShape,
+        counts: &mut CountBuffer<Self>,
+    ) -> Result<FailedFrames, DeviceError> {
+        check_frames(self, frames, shape)?;
+        check_counts(self, counts, shape)?;
+        let pixels = shape.detector.pixels();
+        with_counts!(counts, counts => match (self, counts) {
+            (_, ProcessorBuffer::Cpu(counts)) => Ok(decode_into(encoding, frames, shape, counts)),
+            (Self::Cuda(cuda), ProcessorBuffer::Cuda(counts)) => {
+                cuda.decode_into(encoding, frames, pixels, counts)
+            }
+            (Self::Cpu, ProcessorBuffer::Cuda(_)) => Err(elsewhere()),
+        })
     }
 }
 

@@ -33,17 +33,12 @@ impl DecodeFrames for Cpu {
         counts: &mut CountBuffer<Self>,
     ) -> Result<FailedFrames, DeviceError> {
         check_frames(self, frames, shape)?;
-        if counts.len() != shape.counts() {
-            return Err(DeviceError::Failed {
-                device: self.name(),
-                what: format!("got a buffer of {} counts, expected {}", counts.len(), shape.counts()),
-            });
-        }
+        check_counts(self, counts, shape)?;
         Ok(with_counts!(counts, counts => decode_into(encoding, frames, shape, counts)))
     }
 }
 
-pub(super) fn check_frames<D: Device>(
+pub(crate) fn check_frames<D: Device>(
     device: &D,
     frames: &[&[u8]],
     shape: BatchShape,
@@ -57,8 +52,22 @@ pub(super) fn check_frames<D: Device>(
     })
 }
 
+pub(crate) fn check_counts<D: Device>(
+    device: &D,
+    counts: &CountBuffer<D>,
+    shape: BatchShape,
+) -> Result<(), DeviceError> {
+    if counts.len() == shape.counts() {
+        return Ok(());
+    }
+    Err(DeviceError::Failed {
+        device: device.name(),
+        what: format!("got a buffer of {} counts, expected {}", counts.len(), shape.counts()),
+    })
+}
+
 /// `counts` is `shape.counts()` long, `frames` are `shape.frames` many.
-fn decode_into<T: Count>(
+pub(crate) fn decode_into<T: Count>(
     encoding: Encoding,
     frames: &[&[u8]],
     shape: BatchShape,

@@ -9,7 +9,7 @@ mod staged;
 
 use rayon::prelude::*;
 
-use super::cpu::check_frames;
+use super::cpu::{check_counts, check_frames};
 use super::{DecodeError, DecodeFrames, Encoding, FailedFrames, decode_frame};
 use crate::cuda::{Argument, Cuda, CudaBuffer, Kernel, Launch, Queue, Slab};
 use crate::device::{Cpu, Device, DeviceError};
@@ -57,12 +57,7 @@ impl DecodeFrames for Cuda {
         counts: &mut CountBuffer<Self>,
     ) -> Result<FailedFrames, DeviceError> {
         check_frames(self, frames, shape)?;
-        if counts.len() != shape.counts() {
-            return Err(DeviceError::Failed {
-                device: self.name(),
-                what: format!("got a buffer of {} counts, expected {}", counts.len(), shape.counts()),
-            });
-        }
+        check_counts(self, counts, shape)?;
         let pixels = shape.detector.pixels();
         with_counts!(counts, counts => self.decode_into(encoding, frames, pixels, counts))
     }
@@ -70,7 +65,7 @@ impl DecodeFrames for Cuda {
 
 impl Cuda {
     /// `counts` are `pixels` for each of `frames`.
-    fn decode_into<T: Count>(
+    pub(crate) fn decode_into<T: Count>(
         &self,
         encoding: Encoding,
         frames: &[&[u8]],

@@ -31,7 +31,7 @@ pub(in crate::bslz4_decode) struct Layout {
     /// Decoded length of a block, or of the whole frame where that is less.
     pub(super) block_bytes: usize,
     /// All of it, with the slack.
-    pub(super) bytes: usize,
+    pub(in crate::bslz4_decode) bytes: usize,
 }
 
 /// Frames that go up together.
@@ -76,11 +76,6 @@ impl Layout {
             block_bytes: of_batch.unwrap_or(8 * count_bytes),
             bytes: bytes + SLACK_BYTES,
         }
-    }
-
-    /// Bytes of all of it, with what the kernel may read after the last frame.
-    pub(in crate::bslz4_decode) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     pub(super) fn frame_bytes(&self) -> usize {

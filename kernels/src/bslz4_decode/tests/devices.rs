@@ -14,6 +14,10 @@ fn shape(frames: usize, pixels: usize) -> BatchShape {
     BatchShape { frames, detector: DetectorShape { rows: 1, cols: pixels } }
 }
 
+fn widened<T: Count>(counts: Vec<T>) -> Vec<u32> {
+    counts.into_iter().map(Into::into).collect()
+}
+
 /// The counts and what failed, on a device, over a dirty buffer.
 fn decoded<D: DecodeFrames, T: IntoCountBuffer>(
     device: &D,
@@ -25,8 +29,7 @@ fn decoded<D: DecodeFrames, T: IntoCountBuffer>(
     let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
     let mut counts = T::wrap::<D>(device.upload(&oracle::dirty::<T>(shape.counts())).unwrap());
     let failed = device.decode_frames_into(encoding, &frames, shape, &mut counts).unwrap();
-    let counts = with_counts!(&counts, counts => device.download(counts).unwrap().into_iter().map(u32::from).collect());
-    (counts, failed)
+    (with_counts!(&counts, counts => widened(device.download(counts).unwrap())), failed)
 }
 
 /// Gives the number of frames that failed.
@@ -186,6 +189,16 @@ fn damaged_frames_fail_alone_and_as_on_the_processor<D: DecodeFrames>(device: &D
     damaged::<D, u32>(device, 520, 512, 3);
 }
 
+/// A processor chosen at run time gives what its device gives.
+#[test]
+fn a_processor_decodes_as_its_device() {
+    let frames = of_kinds::<u16>(1203, 1024);
+    for device in [crate::Processor::Cpu, crate::Processor::Cuda(Cuda::emulated(1))] {
+        assert_eq!(as_the_processor::<_, u16>(&device, Encoding::Bslz4, &frames, 1203), 0);
+        assert_eq!(as_the_processor::<_, u16>(&device, Encoding::Raw, &frames, 1203), frames.len());
+    }
+}
+
 on_every_device!(
     every_shape_and_block_size_of_u8,
     every_shape_and_block_size_of_u16,
@@ -261,7 +274,7 @@ fn without_the_fence_frames_are_decoded_over_what_a_queue_still_reads() {
     let unfenced = |device: &Cuda, frame: &[u8], len: usize| {
         let frames = [frame];
         let layout = cuda::Layout::new::<u32>(&frames, len);
-        let mut slab: Slab = device.pinned(layout.bytes()).unwrap();
+        let mut slab: Slab = device.pinned(layout.bytes).unwrap();
         let mut counts = device.uninitialised::<u32>(len).unwrap();
         let copy = |memory: &mut [u8], chunk: &cuda::Chunk| layout.copy(&frames, chunk, memory);
         let refused = device.run(&layout, &mut slab, &mut counts, 0, copy).unwrap();
