@@ -8,7 +8,7 @@ use ingest::counters::Counter;
 use ingest::record::RecordCounters;
 use ingest::stream::over::Notice;
 use ingest::stream::receive::ReceiveCounters;
-use ingest::stream::series::SeriesCounts;
+use ingest::stream::series::{OwnedKey, SeriesCounts};
 use ingest::stream::source::{Announced, StreamSource};
 use kernels::types::ScanGeometry;
 use serde_json::{Value, json};
@@ -86,6 +86,8 @@ struct Armed {
 struct Inner {
     /// A series is armed and no image has come; what is known of it.
     armed: Option<Armed>,
+    /// What was not understood while a series was armed, one sentence each, and which series.
+    not_understood: Vec<(OwnedKey, String)>,
     is_stopping: bool,
     /// Oldest first; the last is the newest.
     series: Vec<Arc<Series>>,
@@ -145,7 +147,10 @@ impl Hub {
 
     /// The detector is armed.
     pub(super) fn armed(&self, announced: &Announced, warnings: Vec<String>) {
-        self.inner().armed = Some(Armed { announced: announced.clone(), warnings });
+        let mut inner = self.inner();
+        inner.armed = Some(Armed { announced: announced.clone(), warnings });
+        inner.not_understood.clear();
+        drop(inner);
         self.tell();
     }
 
@@ -249,9 +254,10 @@ impl Hub {
     /// there is no such series, or something else is to be said.
     fn armed_is_told(&self, notice: &Notice) -> bool {
         let mut inner = self.inner();
-        match (&mut inner.armed, notice) {
-            (Some(armed), Notice::NotUnderstood { .. }) => {
-                armed.warnings.push(notice.to_string());
+        let armed = inner.armed.as_ref().map(|armed| armed.announced.key.clone());
+        match (armed, notice) {
+            (Some(key), Notice::NotUnderstood { .. }) => {
+                inner.not_understood.push((key, notice.to_string()));
                 true
             }
             _ => false,
@@ -313,7 +319,10 @@ impl Hub {
     /// Everything the page's state line needs.
     pub(super) fn status(&self) -> Value {
         let newest = self.newest();
-        let armed = self.inner().armed.clone();
+        let mut armed = self.inner().armed.clone();
+        if let Some(armed) = &mut armed {
+            armed.warnings.extend(self.inner().not_understood.iter().map(|(_, warning)| warning.clone()));
+        }
         let (receive, said) = (&self.receive, self.watch.said());
         let (connections, failures) = (receive.connections.get(), receive.failures.get());
         let resident = newest.as_ref().and_then(|series| series.held_bytes()).unwrap_or(0);
