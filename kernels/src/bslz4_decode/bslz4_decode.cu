@@ -211,6 +211,7 @@ __device__ __forceinline__ bool unpack(const u8* src, u32 n, u8* buf, u32 len, u
         if (run) is_needed = span > SHORT_SPAN || has_bits(buf, source, span);
         const u32 ends = to | source << 16;
         u32 pending = __ballot_sync(WARP, is_needed);
+        __syncwarp();
         while (pending) {
             const u32 owner = __ffs(pending) - 1;
             const u32 both = __shfl_sync(WARP, ends, owner), that_run = __shfl_sync(WARP, run, owner);

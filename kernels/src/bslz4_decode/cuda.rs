@@ -88,12 +88,10 @@ impl Cuda {
             let num = frames[first..].iter().take_while(fits).count().max(1);
             let pass = &frames[first..first + num];
             let layout = Layout::new::<T>(pass, pixels);
-            let mut slab = self.kept_slab(layout.bytes)?;
-            let Some(slab) = slab.as_mut() else { return Err(self.failed("there is no pinned memory")) };
-            self.begin()?;
-            let refused = self.run(&layout, slab, counts, first * pixels, |slab, chunk| {
-                layout.copy(pass, chunk, slab);
-            })?;
+            let mut slab = self.take_slab(layout.bytes)?;
+            let copy = |slab: &mut [u8], chunk: &Chunk| layout.copy(pass, chunk, slab);
+            let refused = self.run(&layout, &mut slab, counts, first * pixels, Self::begin, copy)?;
+            self.keep_slab(slab);
             self.settle(encoding, &refused, |index| pass[index], first, pixels, counts, &mut failed)?;
             let is_wronged = |&index: &usize| {
                 layout.table[index][1] > 0 && failed.iter().all(|(failed, _)| *failed != first + index)
@@ -107,26 +105,28 @@ impl Cuda {
         Ok(failed)
     }
 
-    /// The memory that is written next may be that of buffers which were dropped while the main queue had still to read
+    /// The memory that was taken last may be that of buffers which were dropped while the main queue had still to read
     /// them: nothing goes up or is decoded before it has.
     fn begin(&self) -> Result<(), DeviceError> {
         self.fence(Queue::Upload, Queue::Main)?;
         self.fence(Queue::Decode, Queue::Main)
     }
 
-    /// Sends frames up and decodes them over the counts from `first_count` on, chunk by chunk; `fill` brings those of a chunk
-    /// into the slab. Says which frames the processor has to look at.
+    /// After `begin`, sends frames up and decodes them over the counts from `first_count` on, chunk by chunk; `fill` brings
+    /// those of a chunk into the slab. Says which frames the processor has to look at.
     pub(super) fn run<T: Count>(
         &self,
         layout: &Layout,
         slab: &mut Slab,
         counts: &mut CudaBuffer<T>,
         first_count: usize,
+        begin: fn(&Self) -> Result<(), DeviceError>,
         mut fill: impl FnMut(&mut [u8], &Chunk),
     ) -> Result<Vec<usize>, DeviceError> {
         let input = self.uninitialised::<u8>(layout.bytes)?;
         let flags = self.uninitialised::<u8>(layout.table.len())?;
         let mut issue = || {
+            begin(self)?;
             self.write_zeros(Queue::Decode, &flags, 0, flags.len())?;
             for chunk in layout.chunks() {
                 fill(slab.bytes_mut(), &chunk);

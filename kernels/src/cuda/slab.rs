@@ -1,6 +1,6 @@
 //! Pinned host memory, and copies from it that need no other.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::driver::Driver;
 use super::{Cuda, CudaBuffer, Queue};
@@ -44,14 +44,27 @@ impl Cuda {
         Ok(slab)
     }
 
-    /// The slab that goes from batch to batch, with at least `bytes`; whoever holds it has waited for its copies when it lets go.
-    pub(crate) fn kept_slab(&self, bytes: usize) -> Result<MutexGuard<'_, Option<Slab>>, DeviceError> {
-        let mut slab = self.slab.lock().unwrap_or_else(PoisonError::into_inner);
-        if slab.as_ref().is_none_or(|slab| slab.bytes < bytes) {
-            *slab = None;
-            *slab = Some(self.pinned(bytes.next_power_of_two())?);
+    /// The slab that goes from batch to batch, or another one where that is too small or in use. Nobody is waited for: a
+    /// thread that copies frames in parallel may be given another batch meanwhile.
+    pub(crate) fn take_slab(&self, bytes: usize) -> Result<Slab, DeviceError> {
+        let kept = self.slab.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match kept {
+            Some(slab) if slab.bytes >= bytes => Ok(slab),
+            too_small => {
+                drop(too_small);
+                self.pinned(bytes.next_power_of_two())
+            }
         }
-        Ok(slab)
+    }
+
+    /// Keeps a slab for the next batch; no copy is under way from it.
+    pub(crate) fn keep_slab(&self, slab: Slab) {
+        let mut kept = self.slab.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.as_ref().is_none_or(|kept| kept.bytes < slab.bytes) {
+            let smaller = kept.replace(slab);
+            drop(kept);
+            drop(smaller);
+        }
     }
 
     /// Copies a part of a slab over the elements from `first` on, in the order of a queue, without waiting.

@@ -68,8 +68,7 @@ impl Cuda {
         self.check_staged(staged, counts)?;
         let StagedFrames { slab, layout, .. } = staged;
         with_counts!(counts, counts => {
-            self.begin()?;
-            let refused = self.run(layout, slab, counts, 0, |_, _| ())?;
+            let refused = self.run(layout, slab, counts, 0, Self::begin, |_, _| ())?;
             let mut failed = Vec::new();
             let frame = |index| layout.frame(index, slab.bytes());
             self.settle(Encoding::Bslz4, &refused, frame, 0, layout.pixels, counts, &mut failed)?;

@@ -277,7 +277,7 @@ fn without_the_fence_frames_are_decoded_over_what_a_queue_still_reads() {
         let mut slab: Slab = device.pinned(layout.bytes).unwrap();
         let mut counts = device.uninitialised::<u32>(len).unwrap();
         let copy = |memory: &mut [u8], chunk: &cuda::Chunk| layout.copy(&frames, chunk, memory);
-        let refused = device.run(&layout, &mut slab, &mut counts, 0, copy).unwrap();
+        let refused = device.run(&layout, &mut slab, &mut counts, 0, |_| Ok(()), copy).unwrap();
         assert!(refused.is_empty());
         device.fence(Queue::Main, Queue::Decode).unwrap();
         // giving pinned memory back waits for all queues, which would be a fence
