@@ -9,6 +9,7 @@ mod frequencies;
 mod gamma;
 mod geometry;
 mod overlap;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,8 @@ pub use gamma::{GammaModel, ModelError};
 
 pub(crate) use cpu::load_column;
 pub(crate) use cuda::{
-    CORRECT_QUADRATIC, CORRECT_SPECTRA, CudaModel, OVERLAP_FUNCTION, SUM_PARTS, TRANSFORM_COLUMNS, at_once,
-    for_finished, sum_parts, transform_columns,
+    CORRECT_OBLONG, CORRECT_QUADRATIC, CORRECT_SPECTRA, CudaModel, OVERLAP_FUNCTION, SUM_PARTS,
+    TRANSFORM_COLUMNS, at_once, for_finished, sum_parts, transform_columns,
 };
 pub(crate) use frequencies::{Frequency, column_frequencies};
 pub(crate) use geometry::ChunkGeometry;

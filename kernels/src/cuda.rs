@@ -30,6 +30,7 @@ fn kernels() -> Vec<&'static Kernel> {
         &crate::correct_spectra::TRANSFORM_COLUMNS,
         &crate::correct_spectra::CORRECT_QUADRATIC,
         &crate::correct_spectra::CORRECT_SPECTRA,
+        &crate::correct_spectra::CORRECT_OBLONG,
         &crate::correct_spectra::OVERLAP_FUNCTION,
         &crate::correct_spectra::SUM_PARTS,
         &crate::phase_moments::CORRECT_PLANES,

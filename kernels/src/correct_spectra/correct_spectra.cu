@@ -1,14 +1,17 @@
 // correct_spectra: G times conj gamma, with and without its size, summed over pixels, for any aberrations.
-//   in   spectra  float2 [pixel][q_row][q_col]
-//        pixels   Pixel [pixel]
-//        model    Model
-//   out  parts    double [split][sum][q_row][q_col]   sums: corrected re, im, numerator re, im, denominator, transfer
-// One thread per q of the half plane; blockIdx.y is the split, `per_split` pixels in order. Lengths are checked in
+//   in   spectra   float2 [pixel][q_row][q_col]   from pixel `first` on
+//        runs      Run [run]                      pixels in order, none across a split
+//        starts    u32 [split + 1]                the first run of each split
+//        model     Model
+//        detector  Detector
+//   out  parts     double [split][sum][q_row][q_col]   sums: corrected re, im, numerator re, im, denominator, transfer
+// One thread per q of the half plane; blockIdx.y is the split. Detector pixels are square; lengths are checked in
 // correct_spectra.rs.
-#include "correct.cuh"
+#include "correct_runs.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
-correct_spectra(const float2* __restrict__ spectra, const Pixel* __restrict__ pixels, const Model* __restrict__ model,
-                double* __restrict__ parts, u32 num_pixels, u32 per_split) {
-    correct<6>(spectra, pixels, *model, parts, num_pixels, per_split);
+extern "C" __global__ void __launch_bounds__(256, 2)
+correct_spectra(const float2* __restrict__ spectra, const Run* __restrict__ runs, const u32* __restrict__ starts,
+                const Model* __restrict__ model, const Detector* __restrict__ detector, double* __restrict__ parts,
+                  u32 first) {
+    correct_runs<6>(spectra, runs, starts, *model, *detector, parts, first);
 }

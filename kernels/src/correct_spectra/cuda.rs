@@ -3,6 +3,7 @@
 
 use num_complex::{Complex32, Complex64};
 
+use super::runs::{Detector, RUN_PIXELS, Run, Runs};
 use super::{
     BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra, check,
     check_overlap,
@@ -22,6 +23,9 @@ pub(crate) static CORRECT_SPECTRA: Kernel =
 /// The same with C10 and C12 alone.
 pub(crate) static CORRECT_QUADRATIC: Kernel =
     Kernel { name: "correct_quadratic", source: include_str!("correct_quadratic.cu") };
+/// The same for detector pixels that are not square.
+pub(crate) static CORRECT_OBLONG: Kernel =
+    Kernel { name: "correct_oblong", source: include_str!("correct_oblong.cu") };
 /// gamma itself.
 pub(crate) static OVERLAP_FUNCTION: Kernel =
     Kernel { name: "overlap_function", source: include_str!("overlap_function.cu") };
@@ -30,10 +34,10 @@ pub(crate) static SUM_PARTS: Kernel = Kernel { name: "sum_parts", source: includ
 
 /// Threads of a block where one thread does one q.
 const THREADS: usize = 256;
-/// Pixels of one part of a sum.
+/// Pixels of one part of a sum, where so many fit.
 const PER_SPLIT: usize = 256;
-/// Bytes of finished spectra held at a time.
-const MOST_SPECTRA: usize = 1 << 30;
+/// Bytes of finished spectra held at a time, and of parts of sums.
+const MOST_SCRATCH: usize = 1 << 30;
 /// Blocks along y that every device takes.
 const MOST_ALONG_Y: usize = 65_535;
 /// Sums of each q.
@@ -62,6 +66,23 @@ struct Model {
     rows: u32,
     cols: u32,
     q_cols: u32,
+}
+
+/// Runs of pixels in device memory.
+struct CudaRuns {
+    runs: CudaBuffer<Run>,
+    starts: CudaBuffer<u32>,
+    detector: CudaBuffer<Detector>,
+}
+
+impl CudaRuns {
+    fn new(device: &Cuda, runs: &Runs) -> Result<Self, CorrectError> {
+        Ok(Self {
+            runs: device.upload(&runs.runs)?,
+            starts: device.upload(&runs.starts)?,
+            detector: device.upload(&[runs.detector])?,
+        })
+    }
 }
 
 /// Pixels and model in device memory.
@@ -132,21 +153,33 @@ impl Finished<'_> {
     }
 }
 
-/// How many pixels are finished at a time: a multiple of `PER_SPLIT` where that fits into memory.
-pub(crate) fn at_once(rows: &CudaRows) -> usize {
-    let fit = (MOST_SPECTRA / (rows.plane() * size_of::<Complex32>()).max(1)).clamp(1, MOST_ALONG_Y);
-    let most = if fit > PER_SPLIT { fit - fit % PER_SPLIT } else { fit };
-    most.min(rows.shape.pixels)
+/// Pixels of one part of a sum: by the shape alone, so that the order of summation is.
+fn per_split(rows: &CudaRows) -> usize {
+    let fit = MOST_SCRATCH / (rows.plane() * size_of::<Complex32>()).max(1);
+    PER_SPLIT.min(fit - fit % RUN_PIXELS).max(RUN_PIXELS)
 }
 
-/// Finishes G of all pixels, some at a time, in order; closed rows are finished already.
+/// How many pixels are worked on at a time, each of which takes `bytes` of scratch: whole parts of a sum.
+fn at_once_of(rows: &CudaRows, bytes: usize) -> usize {
+    let per_split = per_split(rows);
+    let fit = (MOST_SCRATCH / bytes.max(1)).clamp(per_split, MOST_ALONG_Y);
+    (fit - fit % per_split).min(rows.shape.pixels)
+}
+
+/// How many pixels are finished at a time.
+pub(crate) fn at_once(rows: &CudaRows) -> usize {
+    at_once_of(rows, rows.plane() * size_of::<Complex32>())
+}
+
+/// Finishes G of all pixels, `at_once` at a time, in order; closed rows are finished already.
 pub(crate) fn for_finished(
     device: &Cuda,
     spectra: &Spectra<'_, Cuda>,
+    at_once: usize,
     mut work: impl FnMut(&Finished<'_>) -> Result<(), CorrectError>,
 ) -> Result<(), CorrectError> {
     let rows = spectra.rows;
-    let (pixels, plane, at_once) = (rows.shape.pixels, rows.plane(), at_once(rows));
+    let (pixels, plane) = (rows.shape.pixels, rows.plane());
     if pixels == 0 || plane == 0 {
         return Ok(());
     }
@@ -305,35 +338,51 @@ impl CorrectSpectra for Cuda {
         model: &GammaModel,
     ) -> Result<CorrectedSums, CorrectError> {
         check(spectra, Some(pixels))?;
-        let plane = spectra.rows.plane();
-        let kernel = if model.power() == 2 { &CORRECT_QUADRATIC } else { &CORRECT_SPECTRA };
+        let (plane, per_split) = (spectra.rows.plane(), per_split(spectra.rows));
+        let runs = Runs::new(pixels, model, per_split);
+        let runs = runs.map(|runs| CudaRuns::new(self, &runs)).transpose()?;
+        let by_runs = if model.power() == 2 { &CORRECT_QUADRATIC } else { &CORRECT_SPECTRA };
         let model = CudaModel::new(self, pixels, model, spectra.shape().scan)?;
         let mut sums: CudaBuffer<f64> = self.zeros(SUMS * plane)?;
-        let mut parts: Option<CudaBuffer<f64>> = None;
-        for_finished(self, spectra, |finished| {
-            let splits = finished.pixels.div_ceil(PER_SPLIT);
-            let parts = match &mut parts {
-                Some(parts) => parts,
-                none => none.insert(self.uninitialised(splits * SUMS * plane)?),
-            };
-            let launch = Launch {
-                kernel,
-                grid: [plane.div_ceil(THREADS) as u32, splits as u32],
-                threads: THREADS as u32,
-                shared_bytes: 0,
-                arguments: &[
+        let at_once = match at_once_of(spectra.rows, SUMS * size_of::<f64>() * plane / per_split) {
+            all if spectra.rows.is_closed => all,
+            most => most.min(at_once(spectra.rows)),
+        };
+        let parts: CudaBuffer<f64> = self.uninitialised(at_once.div_ceil(per_split) * SUMS * plane)?;
+        for_finished(self, spectra, at_once, |finished| {
+            let splits = finished.pixels.div_ceil(per_split);
+            let first_split = finished.first / per_split;
+            let arguments = match &runs {
+                Some(of) => vec![
+                    finished.argument(),
+                    of.runs.argument(),
+                    of.starts.argument_from(first_split),
+                    model.argument(),
+                    of.detector.argument(),
+                    parts.argument(),
+                    Argument::U32(finished.first as u32),
+                ],
+                None => vec![
                     finished.argument(),
                     model.pixels_from(finished.first),
                     model.argument(),
                     parts.argument(),
                     Argument::U32(finished.pixels as u32),
-                    Argument::U32(PER_SPLIT as u32),
+                    Argument::U32(per_split as u32),
                 ],
             };
-            // SAFETY: both kernels read a plane and a `Pixel` for each of the finished pixels (`check` compared their
-            // number) and write six planes a split; the first run has the most splits.
+            let launch = Launch {
+                kernel: if runs.is_some() { by_runs } else { &CORRECT_OBLONG },
+                grid: [plane.div_ceil(THREADS) as u32, splits as u32],
+                threads: THREADS as u32,
+                shared_bytes: 0,
+                arguments: &arguments,
+            };
+            // SAFETY: the kernels read a plane, and a `Pixel` or what is in the runs of these splits, for each of the finished
+            // pixels (`check` compared their number; the first of them begins a split), and write six planes a split, of
+            // which `at_once` pixels have the most.
             unsafe { self.launch(&launch) }?;
-            sum_parts(self, parts, splits, &mut sums)
+            sum_parts(self, &parts, splits, &mut sums)
         })?;
         let sums = self.download(&sums)?;
         let sum = |at: usize| sums[at * plane..][..plane].iter().copied();

@@ -20,7 +20,7 @@ pub const MAX_POWER: usize = 6;
 const MOST_TURNS: f64 = 1e4;
 
 /// Coefficients `[i][j]` of u_row^i u_col^j.
-type Coefficients = [[f64; MAX_POWER + 1]; MAX_POWER + 1];
+pub(crate) type Coefficients = [[f64; MAX_POWER + 1]; MAX_POWER + 1];
 
 /// What a model of the overlap function cannot be built from.
 #[derive(Debug, thiserror::Error, PartialEq)]
@@ -265,7 +265,7 @@ pub(crate) struct PhaseParts {
     pub(crate) constant64: Complex64,
 }
 
-const BINOMIALS: [[f64; MAX_POWER + 1]; MAX_POWER + 1] = {
+pub(crate) const BINOMIALS: [[f64; MAX_POWER + 1]; MAX_POWER + 1] = {
     let mut table = [[0.0; MAX_POWER + 1]; MAX_POWER + 1];
     let mut n = 0;
     while n <= MAX_POWER {

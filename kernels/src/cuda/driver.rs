@@ -15,7 +15,7 @@ pub(crate) const HEADERS: [(&str, &str); 4] = [
     ("complex.cuh", include_str!("complex.cuh")),
     ("fft.cuh", include_str!("fft.cuh")),
     ("gamma.cuh", include_str!("gamma.cuh")),
-    ("correct.cuh", include_str!("correct.cuh")),
+    ("correct_runs.cuh", include_str!("correct_runs.cuh")),
 ];
 
 /// Work is done in the order it was issued to a queue. Between queues only [`Driver::wait`] makes an order.

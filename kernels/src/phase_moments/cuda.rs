@@ -40,7 +40,7 @@ impl PhaseMomentsOfPixels for Cuda {
         let at_once = at_once(rows);
         let planes: CudaBuffer<Complex32> =
             self.uninitialised(at_once * plane).map_err(CorrectError::Device)?;
-        for_finished(self, spectra, |finished| {
+        for_finished(self, spectra, at_once, |finished| {
             let launch = Launch {
                 kernel: &CORRECT_PLANES,
                 grid: [plane.div_ceil(THREADS) as u32, finished.pixels as u32],
