@@ -10,10 +10,12 @@ mod gamma;
 mod geometry;
 mod overlap;
 mod runs;
+mod sums;
 #[cfg(test)]
 mod tests;
 
 pub use gamma::{GammaModel, ModelError};
+pub use sums::CudaSums;
 
 pub(crate) use cpu::load_column;
 pub(crate) use cuda::{
@@ -107,6 +109,9 @@ pub enum CorrectError {
 
 /// The correction of spectra by the overlap function.
 pub trait CorrectSpectra: TransformRows {
+    /// Sums of a correction, where the device keeps them; [`Self::download_sums`] gives them.
+    type Sums: std::fmt::Debug + Send;
+
     /// Finishes what can be finished of G once no row comes any more, with `fill` where positions are not there: what is
     /// asked of the rows afterwards is answered sooner where a device gains from it, and is the same. `fill` must be that of
     /// every [`Spectra`] of them from then on, and no row may be transformed into them.
@@ -126,7 +131,19 @@ pub trait CorrectSpectra: TransformRows {
         spectra: &Spectra<'_, Self>,
         pixels: &BrightFieldPixels,
         model: &GammaModel,
-    ) -> Result<CorrectedSums, CorrectError>;
+    ) -> Result<Self::Sums, CorrectError>;
+
+    /// The sums on the host.
+    ///
+    /// # Errors
+    /// [`CorrectError::Device`].
+    fn download_sums(&self, sums: &Self::Sums) -> Result<CorrectedSums, CorrectError>;
+
+    /// Sums that were taken elsewhere.
+    ///
+    /// # Errors
+    /// [`CorrectError::WrongLength`] when the planes have different lengths; [`CorrectError::Device`].
+    fn upload_sums(&self, sums: &CorrectedSums) -> Result<Self::Sums, CorrectError>;
 
     /// gamma(k, q) itself, not normalised, half plane `[pixel][q_row][q_col]`, by the arithmetic of
     /// [`Self::correct_spectra`]; pixels that are not used give zero.
@@ -173,6 +190,20 @@ pub(crate) fn check<D: TransformRows>(
         }
     }
     Ok(())
+}
+
+/// Checks that all planes of sums have one length, and gives it.
+fn check_sums(sums: &CorrectedSums) -> Result<usize, CorrectError> {
+    let expected = sums.corrected.len();
+    let planes = [
+        ("the sums of G conj(gamma)", sums.numerator.len()),
+        ("the sums of |gamma|^2", sums.denominator.len()),
+        ("the sums of |gamma|", sums.transfer.len()),
+    ];
+    match planes.into_iter().find(|&(_, got)| got != expected) {
+        None => Ok(expected),
+        Some((what, got)) => Err(CorrectError::WrongLength { what, got, expected }),
+    }
 }
 
 /// Checks that pixels have as many flags as angles, and gives their number.

@@ -37,6 +37,9 @@ fn kernels() -> Vec<&'static Kernel> {
         &crate::phase_moments::SUM_PHASES,
         &crate::invert_half_plane::INVERT_COLUMNS,
         &crate::invert_half_plane::INVERT_ROWS,
+        &crate::object_images::LARGEST_SUM,
+        &crate::object_images::OBJECT_PLANES,
+        &crate::object_images::FINISH_IMAGES,
     ]
 }
 

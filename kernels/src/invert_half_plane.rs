@@ -7,7 +7,7 @@ mod tests;
 
 use num_complex::Complex64;
 
-pub(crate) use cuda::{INVERT_COLUMNS, INVERT_ROWS};
+pub(crate) use cuda::{INVERT_COLUMNS, INVERT_ROWS, invert_planes};
 
 use crate::device::{Device, DeviceError};
 use crate::types::ScanShape;

@@ -20,6 +20,7 @@ pub mod device;
 pub mod encode_counts;
 pub mod invert_half_plane;
 pub mod lanes;
+pub mod object_images;
 pub mod phase_moments;
 pub mod processor;
 pub mod reduce_frames;

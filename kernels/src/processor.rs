@@ -5,11 +5,12 @@ use num_complex::{Complex32, Complex64};
 use crate::bslz4_decode::cpu::{check_counts, check_frames, decode_into};
 use crate::bslz4_decode::{DecodeFrames, Encoding, FailedFrames};
 use crate::correct_spectra::{
-    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra,
+    BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, CudaSums, GammaModel, MeanFill, Spectra,
 };
 use crate::cuda::CudaBuffer;
 use crate::device::{Cpu, Device, DeviceError, Word};
 use crate::invert_half_plane::{InvertError, InvertHalfPlane};
+use crate::object_images::{MakeObjectImages, Normalisation, ObjectError, ObjectImages};
 use crate::phase_moments::{MomentsError, PhaseMoments, PhaseMomentsOfPixels};
 use crate::transform_rows::{CpuRows, CudaRows, SpectraShape, TransformError, TransformRows};
 use crate::types::{BatchShape, CountBuffer, CountType, ScanShape};
@@ -52,6 +53,15 @@ pub enum ProcessorRows {
     Cpu(CpuRows),
     /// In device memory.
     Cuda(CudaRows),
+}
+
+/// Sums of a [`Processor`].
+#[derive(Debug)]
+pub enum ProcessorSums {
+    /// In host memory.
+    Cpu(CorrectedSums),
+    /// In device memory.
+    Cuda(CudaSums),
 }
 
 impl Device for Processor {
@@ -212,6 +222,8 @@ impl TransformRows for Processor {
 }
 
 impl CorrectSpectra for Processor {
+    type Sums = ProcessorSums;
+
     fn close_rows(&self, rows: &mut ProcessorRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
         match (self, rows) {
             (_, ProcessorRows::Cpu(rows)) => Cpu.close_rows(rows, fill),
@@ -225,15 +237,32 @@ impl CorrectSpectra for Processor {
         spectra: &Spectra<'_, Self>,
         pixels: &BrightFieldPixels,
         model: &GammaModel,
-    ) -> Result<CorrectedSums, CorrectError> {
+    ) -> Result<ProcessorSums, CorrectError> {
         let fill = spectra.fill;
-        match (self, spectra.rows) {
-            (_, ProcessorRows::Cpu(rows)) => Cpu.correct_spectra(&Spectra { rows, fill }, pixels, model),
-            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
-                cuda.correct_spectra(&Spectra { rows, fill }, pixels, model)
+        Ok(match (self, spectra.rows) {
+            (_, ProcessorRows::Cpu(rows)) => {
+                ProcessorSums::Cpu(Cpu.correct_spectra(&Spectra { rows, fill }, pixels, model)?)
             }
-            (Self::Cpu, ProcessorRows::Cuda(_)) => Err(elsewhere().into()),
+            (Self::Cuda(cuda), ProcessorRows::Cuda(rows)) => {
+                ProcessorSums::Cuda(cuda.correct_spectra(&Spectra { rows, fill }, pixels, model)?)
+            }
+            (Self::Cpu, ProcessorRows::Cuda(_)) => return Err(elsewhere().into()),
+        })
+    }
+
+    fn download_sums(&self, sums: &ProcessorSums) -> Result<CorrectedSums, CorrectError> {
+        match (self, sums) {
+            (_, ProcessorSums::Cpu(sums)) => Ok(sums.clone()),
+            (Self::Cuda(cuda), ProcessorSums::Cuda(sums)) => cuda.download_sums(sums),
+            (Self::Cpu, ProcessorSums::Cuda(_)) => Err(elsewhere().into()),
         }
+    }
+
+    fn upload_sums(&self, sums: &CorrectedSums) -> Result<ProcessorSums, CorrectError> {
+        Ok(match self {
+            Self::Cpu => ProcessorSums::Cpu(Cpu.upload_sums(sums)?),
+            Self::Cuda(cuda) => ProcessorSums::Cuda(cuda.upload_sums(sums)?),
+        })
     }
 
     fn overlap_function(
@@ -294,6 +323,21 @@ impl InvertHalfPlane for Processor {
                 }
                 inverted => inverted,
             },
+        }
+    }
+}
+
+impl MakeObjectImages for Processor {
+    fn object_images(
+        &self,
+        sums: &ProcessorSums,
+        scan: ScanShape,
+        by: Normalisation,
+    ) -> Result<ObjectImages, ObjectError> {
+        match (self, sums) {
+            (_, ProcessorSums::Cpu(sums)) => Cpu.object_images(sums, scan, by),
+            (Self::Cuda(cuda), ProcessorSums::Cuda(sums)) => cuda.object_images(sums, scan, by),
+            (Self::Cpu, ProcessorSums::Cuda(_)) => Err(CorrectError::from(elsewhere()).into()),
         }
     }
 }

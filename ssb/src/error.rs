@@ -2,7 +2,7 @@
 
 use kernels::DeviceError;
 use kernels::correct_spectra::{CorrectError, ModelError};
-use kernels::invert_half_plane::InvertError;
+use kernels::object_images::ObjectError;
 use kernels::phase_moments::MomentsError;
 use kernels::transform_rows::TransformError;
 use kernels::types::{DetectorShape, ScanShape};
@@ -148,7 +148,7 @@ pub enum SsbError {
     Moments(#[from] MomentsError),
     /// The inverse transform failed.
     #[error(transparent)]
-    Invert(#[from] InvertError),
+    Images(#[from] ObjectError),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

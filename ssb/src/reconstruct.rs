@@ -5,8 +5,8 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, CorrectedSums, GammaModel};
-use kernels::invert_half_plane::InvertHalfPlane;
+use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, GammaModel};
+use kernels::object_images::{MakeObjectImages, Normalisation, ObjectImages};
 use kernels::phase_moments::PhaseMomentsOfPixels;
 use kernels::transform_rows::TransformRows;
 use kernels::types::{Optics, ScanShape};
@@ -18,9 +18,9 @@ use crate::spectra::LiveSpectra;
 use crate::warning::{Warning, warnings, warnings_of_result};
 
 /// Every operation that single-sideband ptychography needs of a device.
-pub trait SsbDevice: TransformRows + CorrectSpectra + PhaseMomentsOfPixels + InvertHalfPlane {}
+pub trait SsbDevice: TransformRows + CorrectSpectra + MakeObjectImages + PhaseMomentsOfPixels {}
 
-impl<D: TransformRows + CorrectSpectra + PhaseMomentsOfPixels + InvertHalfPlane> SsbDevice for D {}
+impl<D: TransformRows + CorrectSpectra + MakeObjectImages + PhaseMomentsOfPixels> SsbDevice for D {}
 
 /// What to compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ impl Reconstruction {
 /// Time per step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Column transforms, correction and sums.
+    /// Column transforms, correction and sums; where a device works beside the caller, until they were asked for.
     pub columns: Duration,
     /// Inverse transforms and phases.
     pub images: Duration,
@@ -103,9 +103,9 @@ pub struct Timings {
 /// The pixels of `bright_field` must be among those of `spectra`, which may hold more. Detector sampling and beam centre
 /// are those of `bright_field`; `optics.detector_sampling` is not read.
 ///
-/// O = dc + i u with u real, because the corrected spectrum is anti-Hermitian; hence half the frequencies, one transform
-/// from complex to real, and phase = atan(u / dc). At the Nyquist frequency of an even axis, which is its own mirror
-/// image, the anti-Hermitian part is taken; that matters only where the transfer function reaches that far.
+/// O = dc + i u with u real, because the corrected spectrum is anti-Hermitian ([`kernels::object_images`]). At the Nyquist
+/// frequency of an even axis, which is its own mirror image, the anti-Hermitian part is taken; that matters only where the
+/// transfer function reaches that far.
 ///
 /// # Errors
 /// [`SsbError::Empty`] before the first row; [`SsbError::WrongLength`] when `spectra` lacks a pixel;
@@ -145,11 +145,9 @@ pub fn reconstruct<D: SsbDevice>(
     let columns = start.elapsed();
 
     let start = Instant::now();
-    let spectrum = spectrum(&sums, num_pixels, dc);
-    let u = spectra.device().invert_half_plane(&imaginary_image(&spectrum), scan)?;
-    let real = dc / num_positions;
-    let least_squares = least_squares(&sums, options.least_squares_damping, num_positions / dc);
-    let phase_least_squares = spectra.device().invert_half_plane(&least_squares, scan)?;
+    let by = Normalisation { num_pixels, dc, damping: options.least_squares_damping };
+    let ObjectImages { imaginary, phase, amplitude, phase_least_squares, spectrum, transfer } =
+        spectra.device().object_images(&sums, scan, by)?;
     let images = start.elapsed();
 
     let start = Instant::now();
@@ -159,8 +157,6 @@ pub fn reconstruct<D: SsbDevice>(
     };
     let timings = Timings { columns, images, moments: start.elapsed() };
 
-    let phase: Vec<f32> = u.iter().map(|&u| (u / real).atan() as f32).collect();
-    let transfer: Vec<f64> = sums.transfer.iter().map(|sum| sum / num_pixels as f64).collect();
     let mut warnings = warnings(&optics, bright_field);
     warnings.extend(warnings_of_result(&optics, scan, &transfer, &phase));
     if num_covered < scan.positions() {
@@ -169,12 +165,12 @@ pub fn reconstruct<D: SsbDevice>(
     }
     Ok(Reconstruction {
         scan,
-        object: u.iter().map(|&u| Complex32::new(real as f32, u as f32)).collect(),
+        object: imaginary.iter().map(|&u| Complex32::new((dc / num_positions) as f32, u)).collect(),
         phase,
-        amplitude: u.iter().map(|&u| real.hypot(u) as f32).collect(),
+        amplitude,
         spectrum,
         transfer,
-        phase_least_squares: to_f32(&phase_least_squares),
+        phase_least_squares,
         loss: moments.as_ref().map(|moments| moments.loss),
         mean_phase: moments.map(|moments| to_f32(&moments.mean)),
         num_pixels,
@@ -202,42 +198,6 @@ pub(crate) fn pixels(
         return Err(SsbError::WrongLength { what: "bright-field pixels with spectra", got, expected });
     }
     Ok(pixels)
-}
-
-/// The mean over pixels, with the mean counts at zero frequency.
-fn spectrum(sums: &CorrectedSums, num_pixels: usize, dc: f64) -> Vec<Complex64> {
-    let mut spectrum: Vec<Complex64> = sums.corrected.iter().map(|sum| sum / num_pixels as f64).collect();
-    if let Some(zero) = spectrum.first_mut() {
-        *zero = dc.into();
-    }
-    spectrum
-}
-
-/// The half plane of u in O = dc + i u.
-fn imaginary_image(spectrum: &[Complex64]) -> Vec<Complex64> {
-    let mut plane: Vec<Complex64> = spectrum.iter().map(|c| -Complex64::I * c).collect();
-    if let Some(zero) = plane.first_mut() {
-        *zero = Complex64::ZERO;
-    }
-    plane
-}
-
-/// phi(q) = (positions / dc) sum G conj gamma / (i (sum |gamma|^2 + damping max)), half plane.
-fn least_squares(sums: &CorrectedSums, damping: f64, positions_per_dc: f64) -> Vec<Complex64> {
-    let damping = damping * sums.denominator.iter().copied().fold(0.0, f64::max);
-    let at = |(&numerator, &denominator): (&Complex64, &f64)| {
-        let denominator = denominator + damping;
-        if denominator > 0.0 {
-            -Complex64::I * numerator * (positions_per_dc / denominator)
-        } else {
-            Complex64::ZERO
-        }
-    };
-    let mut plane: Vec<Complex64> = sums.numerator.iter().zip(&sums.denominator).map(at).collect();
-    if let Some(zero) = plane.first_mut() {
-        *zero = Complex64::ZERO;
-    }
-    plane
 }
 
 fn to_f32(values: &[f64]) -> Vec<f32> {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::overlap::{Aperture, Reach, conj_gamma, odd_phase};
 use super::{
     BrightFieldPixels, ChunkGeometry, CorrectError, CorrectSpectra, CorrectedSums, Frequency, GammaModel,
-    MeanFill, Spectra, check, check_overlap, column_frequencies,
+    MeanFill, Spectra, check, check_overlap, check_sums, column_frequencies,
 };
 use crate::device::Cpu;
 use crate::lanes::{self, InstructionSet, LANES, LaneFft, LaneTask, PixelBlock, Simd};
@@ -18,6 +18,17 @@ use crate::types::ScanShape;
 const SMALLEST_GAMMA: f32 = 1e-8;
 
 impl CorrectSpectra for Cpu {
+    type Sums = CorrectedSums;
+
+    fn download_sums(&self, sums: &CorrectedSums) -> Result<CorrectedSums, CorrectError> {
+        Ok(sums.clone())
+    }
+
+    fn upload_sums(&self, sums: &CorrectedSums) -> Result<CorrectedSums, CorrectError> {
+        check_sums(sums)?;
+        Ok(sums.clone())
+    }
+
     /// Columns are finished while they are in cache; nothing would be gained by writing them.
     fn close_rows(&self, rows: &mut CpuRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
         check(&Spectra::<Cpu> { rows, fill }, None)

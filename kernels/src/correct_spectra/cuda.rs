@@ -1,9 +1,12 @@
 //! correct_spectra on CUDA: columns of some hundred pixels are transformed into scratch, then every q of the half plane
 //! walks those pixels. Sums are taken in double, pixels in order within a part and parts in order.
 
-use num_complex::{Complex32, Complex64};
+use std::sync::Arc;
+
+use num_complex::Complex32;
 
 use super::runs::{Detector, RUN_PIXELS, Run, Runs};
+use super::sums::{CudaSums, SUMS};
 use super::{
     BrightFieldPixels, CorrectError, CorrectSpectra, CorrectedSums, GammaModel, MeanFill, Spectra, check,
     check_overlap,
@@ -40,8 +43,6 @@ const PER_SPLIT: usize = 256;
 const MOST_SCRATCH: usize = 1 << 30;
 /// Blocks along y that every device takes.
 const MOST_ALONG_Y: usize = 65_535;
-/// Sums of each q.
-const SUMS: usize = 6;
 
 /// One pixel as gamma.cuh has it.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -320,6 +321,8 @@ pub(crate) fn sum_parts(
 }
 
 impl CorrectSpectra for Cuda {
+    type Sums = CudaSums;
+
     fn close_rows(&self, rows: &mut CudaRows, fill: Option<&MeanFill>) -> Result<(), CorrectError> {
         check(&Spectra::<Cuda> { rows, fill }, None)?;
         if !rows.is_closed && rows.plane() > 0 {
@@ -336,7 +339,7 @@ impl CorrectSpectra for Cuda {
         spectra: &Spectra<'_, Cuda>,
         pixels: &BrightFieldPixels,
         model: &GammaModel,
-    ) -> Result<CorrectedSums, CorrectError> {
+    ) -> Result<CudaSums, CorrectError> {
         check(spectra, Some(pixels))?;
         let (plane, per_split) = (spectra.rows.plane(), per_split(spectra.rows));
         let runs = Runs::new(pixels, model, per_split);
@@ -384,15 +387,15 @@ impl CorrectSpectra for Cuda {
             unsafe { self.launch(&launch) }?;
             sum_parts(self, &parts, splits, &mut sums)
         })?;
-        let sums = self.download(&sums)?;
-        let sum = |at: usize| sums[at * plane..][..plane].iter().copied();
-        let complex = |at: usize| sum(at).zip(sum(at + 1)).map(|(re, im)| Complex64::new(re, im)).collect();
-        Ok(CorrectedSums {
-            corrected: complex(0),
-            numerator: complex(2),
-            denominator: sum(4).collect(),
-            transfer: sum(5).collect(),
-        })
+        Ok(CudaSums::new(sums, Some(Arc::clone(&spectra.rows.inverse))))
+    }
+
+    fn download_sums(&self, sums: &CudaSums) -> Result<CorrectedSums, CorrectError> {
+        Ok(sums.download(self)?)
+    }
+
+    fn upload_sums(&self, sums: &CorrectedSums) -> Result<CudaSums, CorrectError> {
+        CudaSums::upload(self, sums)
     }
 
     fn overlap_function(

@@ -34,8 +34,7 @@ pub(crate) struct Detector {
     /// chi of (row, col).
     chi_turns: Coefficients,
     /// A(v) = edge - |v| \[px\], cut to 0..=1.
-    edge: f32,
-    unused: f32,
+    edge: f64,
 }
 
 /// Runs of all pixels that take part, in order.
@@ -111,8 +110,7 @@ impl Detector {
                 [-row[1] / determinant, row[0] / determinant],
             ],
             chi_turns: in_steps(model.chi_turns_f64(), row, col),
-            edge: (1.0 / model.pixel()[0] + 0.5) as f32,
-            unused: 0.0,
+            edge: 1.0 / model.pixel()[0] + 0.5,
         }
     }
 

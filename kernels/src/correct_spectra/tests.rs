@@ -134,6 +134,15 @@ fn transform<D: TransformRows>(
     transformed
 }
 
+fn corrected<D: CorrectSpectra>(
+    device: &D,
+    spectra: &Spectra<'_, D>,
+    pixels: &BrightFieldPixels,
+    model: &GammaModel,
+) -> CorrectedSums {
+    device.download_sums(&device.correct_spectra(spectra, pixels, model).unwrap()).unwrap()
+}
+
 fn assert_close(what: &str, got: &[Complex64], expected: &[Complex64], bound: f64) {
     for (q, (got, expected)) in got.iter().zip(expected).enumerate() {
         let error = (got - expected).norm();
@@ -186,7 +195,7 @@ fn sums_equal_their_definition_at_all_orders_and_scan_shapes<D: CorrectSpectra>(
         let counts = random_counts(shape.pixels, *scan);
         let rows = transform(device, &counts, &|_, _| true, shape);
         let spectra = Spectra { rows: &rows, fill: None };
-        let got = device.correct_spectra(&spectra, &pixels, &model).unwrap();
+        let got = corrected(device, &spectra, &pixels, &model);
 
         let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
         let g = spectra_by_definition(&counts, shape.pixels, *scan);
@@ -227,7 +236,7 @@ fn gaps_count_as_the_mean_that_fills_them<D: CorrectSpectra>(device: &D) {
     };
     let fill = MeanFill { means: means.clone(), gaps: (0..scan.rows).map(gap).collect() };
     let spectra = Spectra { rows: &rows, fill: Some(&fill) };
-    let got = device.correct_spectra(&spectra, &pixels, &model).unwrap();
+    let got = corrected(device, &spectra, &pixels, &model);
 
     let filled: Vec<f64> = (0..counts.len())
         .map(|i| {
@@ -242,17 +251,51 @@ fn gaps_count_as_the_mean_that_fills_them<D: CorrectSpectra>(device: &D) {
     let spectrum = device.pixel_spectrum(&spectra, 5).unwrap();
     device.close_rows(&mut rows, Some(&fill)).unwrap();
     let closed = Spectra { rows: &rows, fill: Some(&fill) };
-    assert!(device.correct_spectra(&closed, &pixels, &model).unwrap() == got, "closing changes no bit");
+    assert!(corrected(device, &closed, &pixels, &model) == got, "closing changes no bit");
     assert!(device.pixel_spectrum(&closed, 5).unwrap() == spectrum);
     let rows = transform(device, &counts, &covered, shape);
     let without = Spectra { rows: &rows, fill: None };
-    let without = device.correct_spectra(&without, &pixels, &model).unwrap();
+    let without = corrected(device, &without, &pixels, &model);
     let difference =
         without.corrected.iter().zip(&expected.corrected).map(|(a, b)| (a - b).norm()).fold(0.0, f64::max);
     assert!(difference > 1.0, "the gap is no test if it does not matter: {difference}");
 }
 
+/// A pixel counts fully or not at all, by its phase alone, on the two sides of the outer end of an edge.
+fn a_pixel_at_the_very_end_of_an_edge_is_on_the_side_where_float64_has_it<D: CorrectSpectra>(device: &D) {
+    let scan = ScanShape { rows: 8, cols: 8 };
+    let mut all = Vec::new();
+    // k and q have whole and half pixels, of which many are 12.5 from one another: (7.5, 10), (3.5, 12), (12.5, 0)
+    for edge in [12.5 - 2e-6, 12.5 + 2e-6] {
+        let mut optics = optics(ORDERS[1], [30.0 / (edge - 0.5); 2], 0.02);
+        optics.rotation = Degrees(0.0);
+        let step_m = optics.wavelength().0 / (0.03 * 0.5 / (edge - 0.5) * 8.0);
+        optics.scan_step = [Nanometres(step_m * 1e9); 2];
+        let model = GammaModel::new(&optics).unwrap();
+        let mut pixels = BrightFieldPixels::default();
+        for pixel in 0..27 * 27 {
+            let angle = model.angle_of_pixel(f64::from(pixel / 27), f64::from(pixel % 27), [13.0; 2]);
+            if model.aperture(angle) > 0.0 {
+                pixels.angles.push(angle);
+                pixels.used.push(true);
+            }
+        }
+        let shape = SpectraShape { scan, pixels: pixels.angles.len() };
+        let counts = random_counts(shape.pixels, scan);
+        let rows = transform(device, &counts, &|_, _| true, shape);
+        let got = corrected(device, &Spectra { rows: &rows, fill: None }, &pixels, &model);
+        let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
+        let g = spectra_by_definition(&counts, shape.pixels, scan);
+        let expected = sums_by_definition(&g, &pixels, &model, scan);
+        assert_close("corrected", &got.corrected, &expected.corrected, 0.1);
+        all.push(expected.corrected);
+    }
+    let apart = all[0].iter().zip(&all[1]).map(|(a, b)| (a - b).norm()).fold(0.0, f64::max);
+    assert!(apart > 1.0, "the edge is no test where it does not matter: {apart}");
+}
+
 on_every_device!(
+    a_pixel_at_the_very_end_of_an_edge_is_on_the_side_where_float64_has_it,
     the_overlap_function_equals_its_definition_at_all_orders,
     sums_equal_their_definition_at_all_orders_and_scan_shapes,
     gaps_count_as_the_mean_that_fills_them,

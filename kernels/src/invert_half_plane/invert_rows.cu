@@ -1,16 +1,17 @@
-// invert_rows: rows of half a Hermitian plane to real rows.
-//   in   plane  double2 [scan_row][q_col]    real and imaginary part swapped
-//   out  image  double [scan_row][scan_col]  times `scale`
-// A block does one row. lines: 2 * cols of double2 a block, in shared memory where `scratch` is null.
+// invert_rows: rows of half Hermitian planes to real rows.
+//   in   planes  double2 [plane][scan_row][q_col]    real and imaginary part swapped
+//   out  images  double [plane][scan_row][scan_col]  times `scale`
+// A block does one row, blockIdx.x, of one plane, blockIdx.y. lines: 2 * cols of double2 a block, in shared memory where `scratch` is null.
 #include "fft.cuh"
 
-extern "C" __global__ void invert_rows(const double2* __restrict__ plane, double* __restrict__ image,
+extern "C" __global__ void invert_rows(const double2* __restrict__ planes, double* __restrict__ images,
                                        const u32* __restrict__ plan, const double2* __restrict__ roots, double2* scratch,
                                        u32 cols, double scale) {
     extern __shared__ unsigned char shared[];
     const u32 q_cols = cols / 2 + 1;
-    double2* data = scratch ? scratch + (u64)blockIdx.x * 2 * cols : (double2*)shared;
-    const double2* line = plane + (u64)blockIdx.x * q_cols;
+    const u64 row = (u64)blockIdx.y * gridDim.x + blockIdx.x;
+    double2* data = scratch ? scratch + row * 2 * cols : (double2*)shared;
+    const double2* line = planes + row * q_cols;
     for (u32 q = threadIdx.x; q < q_cols; q += blockDim.x) {
         const double2 value = line[q];
         const u32 mirrored = q ? cols - q : 0;
@@ -20,5 +21,5 @@ extern "C" __global__ void invert_rows(const double2* __restrict__ plane, double
     }
     __syncthreads();
     const double2* z = transform(data, data + cols, plan, roots, 1u);
-    for (u32 col = threadIdx.x; col < cols; col += blockDim.x) image[(u64)blockIdx.x * cols + col] = z[col].y * scale;
+    for (u32 col = threadIdx.x; col < cols; col += blockDim.x) images[row * cols + col] = z[col].y * scale;
 }

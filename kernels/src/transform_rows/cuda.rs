@@ -1,6 +1,8 @@
 //! transform_rows on CUDA: all rows lie in one buffer, `[pixel][scan_row][q_col]`, and a row is written into its place.
 
-use num_complex::Complex32;
+use std::sync::Arc;
+
+use num_complex::{Complex32, Complex64};
 
 use super::{SpectraShape, TransformError, TransformRows, check, check_row};
 use crate::cuda::fourier::{Fourier, Lines, batch};
@@ -21,6 +23,8 @@ pub struct CudaRows {
     pub(crate) spectra: CudaBuffer<Complex32>,
     pub(crate) row_fourier: Fourier<Complex32>,
     pub(crate) column_fourier: Fourier<Complex32>,
+    /// For images: along columns, along rows.
+    pub(crate) inverse: Arc<[Fourier<Complex64>; 2]>,
     /// The columns are transformed too: `spectra` is G, `[pixel][q_row][q_col]`.
     pub(crate) is_closed: bool,
 }
@@ -55,6 +59,7 @@ impl TransformRows for Cuda {
             spectra: self.zeros(len)?,
             row_fourier: Fourier::new(self, shape.scan.cols)?,
             column_fourier: Fourier::new(self, shape.scan.rows)?,
+            inverse: Arc::new([Fourier::new(self, shape.scan.rows)?, Fourier::new(self, shape.scan.cols)?]),
             is_closed: false,
         })
     }

@@ -220,6 +220,9 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
 template <class T> T atomicAdd(T* to, T value) { T old = *to; *to += value; return old; }
 template <class T> T atomicOr(T* to, T value) { T old = *to; *to |= value; return old; }
 template <class T> T atomicMin(T* to, T value) { T old = *to; *to = std::min(old, value); return old; }
+template <class T> T atomicMax(T* to, T value) { T old = *to; *to = std::max(old, value); return old; }
+inline long long __double_as_longlong(double x) { long long bits; std::memcpy(&bits, &x, 8); return bits; }
+inline double __longlong_as_double(long long bits) { double x; std::memcpy(&x, &bits, 8); return x; }
 template <class T> T __ldg(const T* from) { return *from; }
 template <class T> T __ldcs(const T* from) { return *from; }
 template <class T> void __stcs(T* to, T value) { *to = value; }

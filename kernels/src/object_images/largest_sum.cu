@@ -1,0 +1,12 @@
+// largest_sum: the largest of some numbers that are not negative.
+//   in      values   double [len]
+//   in/out  largest  u64 [1]   bits of a double, which order as the numbers do where none is negative
+// Any grid.
+#include "complex.cuh"
+
+extern "C" __global__ void largest_sum(const double* __restrict__ values, u64* largest, u64 len) {
+    double most = 0.0;
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < len; at += step) most = fmax(most, values[at]);
+    atomicMax(largest, (u64)__double_as_longlong(most));
+}
