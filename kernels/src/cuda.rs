@@ -37,7 +37,7 @@ fn kernels() -> Vec<&'static Kernel> {
         &crate::phase_moments::SUM_PHASES,
         &crate::invert_half_plane::INVERT_COLUMNS,
         &crate::invert_half_plane::INVERT_ROWS,
-        &crate::object_images::LARGEST_SUM,
+        &crate::object_images::LARGEST_SUMS,
         &crate::object_images::OBJECT_PLANES,
         &crate::object_images::FINISH_IMAGES,
     ]
@@ -142,12 +142,11 @@ impl Cuda {
         len: usize,
     ) -> Result<Vec<T>, DeviceError> {
         assert!(first <= buffer.len && len <= buffer.len - first, "the buffer is shorter");
-        let mut host = Vec::new();
-        host.try_reserve_exact(len).map_err(|_| DeviceError::OutOfMemory {
+        // the system's own zeros, which are not touched before the copy
+        let mut host = bytemuck::allocation::try_zeroed_vec(len).map_err(|()| DeviceError::OutOfMemory {
             device: "host".into(),
             bytes: len.saturating_mul(size_of::<T>()),
         })?;
-        host.resize(len, T::zeroed());
         if !host.is_empty() {
             let address = buffer.address + (first * size_of::<T>()) as u64;
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut host);

@@ -11,7 +11,7 @@ mod tests;
 
 use num_complex::Complex64;
 
-pub(crate) use cuda::{FINISH_IMAGES, LARGEST_SUM, OBJECT_PLANES};
+pub(crate) use cuda::{FINISH_IMAGES, LARGEST_SUMS, OBJECT_PLANES};
 
 use crate::correct_spectra::{CorrectError, CorrectSpectra};
 use crate::invert_half_plane::InvertError;
@@ -26,9 +26,11 @@ pub struct Normalisation {
     pub dc: f64,
     /// Damping of the least-squares phase, as a part of the largest sum_k |gamma|^2.
     pub damping: f64,
+    /// Whether the half planes are wanted too.
+    pub with_planes: bool,
 }
 
-/// Images `[scan_row][scan_col]` and half planes `[q_row][q_col]`, q_col in 0..=cols/2.
+/// Images, `[scan_row][scan_col]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectImages {
     /// Im O; Re O is dc / positions everywhere. Counts a bright-field pixel.
@@ -39,9 +41,18 @@ pub struct ObjectImages {
     pub amplitude: Vec<f32>,
     /// The least-squares phase \[rad\].
     pub phase_least_squares: Vec<f32>,
-    /// The spectrum of O, unnormalised, dc at q = 0.
+    /// Largest mean over pixels of |gamma|; 0 where nothing comes through.
+    pub most_transfer: f64,
+    /// When asked for.
+    pub planes: Option<ObjectPlanes>,
+}
+
+/// Half planes `[q_row][q_col]`, q_col in 0..=cols/2.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectPlanes {
+    /// The spectrum of O, unnormalised, dc at q = 0; the other half is C(-q) = -conj C(q), but for the real C(0).
     pub spectrum: Vec<Complex64>,
-    /// Mean over pixels of |gamma|.
+    /// Mean over pixels of |gamma|: how much of a frequency comes through.
     pub transfer: Vec<f64>,
 }
 

@@ -6,11 +6,11 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use kernels::correct_spectra::{BrightFieldPixels, CorrectSpectra, GammaModel};
-use kernels::object_images::{MakeObjectImages, Normalisation, ObjectImages};
+use kernels::object_images::{MakeObjectImages, Normalisation, ObjectImages, ObjectPlanes};
 use kernels::phase_moments::PhaseMomentsOfPixels;
 use kernels::transform_rows::TransformRows;
 use kernels::types::{Optics, ScanShape};
-use num_complex::{Complex32, Complex64};
+use num_complex::Complex32;
 
 use crate::bright_field::BrightField;
 use crate::error::SsbError;
@@ -27,6 +27,8 @@ impl<D: TransformRows + CorrectSpectra + MakeObjectImages + PhaseMomentsOfPixels
 pub struct Options {
     /// Damping of the least-squares phase, as a part of the largest sum_k |gamma|^2.
     pub least_squares_damping: f64,
+    /// Whether spectrum and transfer function are wanted too.
+    pub with_planes: bool,
     /// Whether to compute the mean phase and its variance over pixels, which costs several reconstructions.
     pub moments: Moments,
 }
@@ -43,27 +45,28 @@ pub enum Moments {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { least_squares_damping: 0.01, moments: Moments::Skip }
+        Self { least_squares_damping: 0.01, with_planes: false, moments: Moments::Skip }
     }
 }
 
-/// The result. Images are `[scan_row][scan_col]`, half planes `[q_row][q_col]` with q_col in 0..=cols/2.
+/// The result. Images are `[scan_row][scan_col]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconstruction {
     /// The scan.
     pub scan: ScanShape,
-    /// The object wave O = inverse transform of the mean over pixels of G conj(gamma) / |gamma|.
-    pub object: Vec<Complex32>,
+    /// The real part of the object wave O = inverse transform of the mean over pixels of G conj(gamma) / |gamma|, the same
+    /// everywhere. Counts a bright-field pixel.
+    pub real: f32,
+    /// The imaginary part of O.
+    pub imaginary: Vec<f32>,
     /// arg O \[rad\]; damped by the transfer function, so smaller than the true phase shift.
     pub phase: Vec<f32>,
     /// |O|, counts a bright-field pixel.
     pub amplitude: Vec<f32>,
-    /// The spectrum of O, half plane, unnormalised; the other half is C(-q) = -conj C(q), but for the real C(0).
-    pub spectrum: Vec<Complex64>,
-    /// mean over pixels of |gamma|: how much of a frequency comes through, half plane.
-    pub transfer: Vec<f64>,
     /// The least-squares phase \[rad\]: quantitative where the transfer function is not near zero; mean zero.
     pub phase_least_squares: Vec<f32>,
+    /// Spectrum and transfer function, when asked for.
+    pub planes: Option<ObjectPlanes>,
     /// mean_k arg O_k \[rad\], when asked for.
     pub mean_phase: Option<Vec<f32>>,
     /// Phase-variance loss \[rad^2\], when asked for.
@@ -81,6 +84,11 @@ pub struct Reconstruction {
 }
 
 impl Reconstruction {
+    /// The object wave O.
+    pub fn object(&self) -> Vec<Complex32> {
+        self.imaginary.iter().map(|&imaginary| Complex32::new(self.real, imaginary)).collect()
+    }
+
     /// Whether the phase shows anything: false when no spatial frequency came through, or all phases are the same.
     pub fn has_phase(&self) -> bool {
         !self.warnings.iter().any(Warning::is_without_phase)
@@ -145,9 +153,10 @@ pub fn reconstruct<D: SsbDevice>(
     let columns = start.elapsed();
 
     let start = Instant::now();
-    let by = Normalisation { num_pixels, dc, damping: options.least_squares_damping };
-    let ObjectImages { imaginary, phase, amplitude, phase_least_squares, spectrum, transfer } =
-        spectra.device().object_images(&sums, scan, by)?;
+    let (damping, with_planes) = (options.least_squares_damping, options.with_planes);
+    let by = Normalisation { num_pixels, dc, damping, with_planes };
+    let images_of = spectra.device().object_images(&sums, scan, by)?;
+    let ObjectImages { imaginary, phase, amplitude, phase_least_squares, most_transfer, planes } = images_of;
     let images = start.elapsed();
 
     let start = Instant::now();
@@ -158,19 +167,19 @@ pub fn reconstruct<D: SsbDevice>(
     let timings = Timings { columns, images, moments: start.elapsed() };
 
     let mut warnings = warnings(&optics, bright_field);
-    warnings.extend(warnings_of_result(&optics, scan, &transfer, &phase));
+    warnings.extend(warnings_of_result(&optics, scan, most_transfer, &phase));
     if num_covered < scan.positions() {
         let positions = scan.positions();
         warnings.push(Warning::Filled { missing: positions - num_covered, positions });
     }
     Ok(Reconstruction {
         scan,
-        object: imaginary.iter().map(|&u| Complex32::new((dc / num_positions) as f32, u)).collect(),
+        real: (dc / num_positions) as f32,
+        imaginary,
         phase,
         amplitude,
-        spectrum,
-        transfer,
         phase_least_squares,
+        planes,
         loss: moments.as_ref().map(|moments| moments.loss),
         mean_phase: moments.map(|moments| to_f32(&moments.mean)),
         num_pixels,
@@ -191,7 +200,13 @@ pub(crate) fn pixels(
         let [row, col] = bright_field.row_col(pixel);
         model.angle_of_pixel(row, col, bright_field.centre)
     };
-    let used: Vec<bool> = held.iter().map(|pixel| bright_field.pixels.binary_search(pixel).is_ok()).collect();
+    // both ascend
+    let mut wanted = bright_field.pixels.iter().peekable();
+    let is_used = |pixel: &u32| {
+        while wanted.next_if(|&wanted| wanted < pixel).is_some() {}
+        wanted.next_if_eq(&pixel).is_some()
+    };
+    let used: Vec<bool> = held.iter().map(is_used).collect();
     let pixels = BrightFieldPixels { angles: held.iter().map(angle).collect(), used };
     let (got, expected) = (pixels.num_used(), bright_field.pixels.len());
     if got != expected {

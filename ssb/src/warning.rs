@@ -187,18 +187,27 @@ const SAME_PHASE: f32 = 1e-9;
 pub(crate) fn warnings_of_result(
     optics: &Optics,
     scan: ScanShape,
-    transfer: &[f64],
+    most_transfer: f64,
     phase: &[f32],
 ) -> Option<Warning> {
     let step = optics.scan_step;
-    // At zero frequency there is no sideband.
-    if transfer.iter().skip(1).all(|&transfer| transfer <= 0.0) {
+    if most_transfer <= 0.0 {
         let width = (scan.rows as f64 * step[0].0).max(scan.cols as f64 * step[1].0);
         let finest = optics.wavelength().0 * 1e9 / (2.0 * optics.semi_angle.radians());
         return Some(Warning::NoOverlap { step, coarsest: Nanometres(width), finest: Nanometres(finest) });
     }
-    let low = phase.iter().copied().fold(f32::INFINITY, f32::min);
-    let high = phase.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    // sixteen at a time: one after the other would wait for each comparison
+    let mut low = [f32::INFINITY; 16];
+    let mut high = [f32::NEG_INFINITY; 16];
+    let (sixteens, rest) = phase.as_chunks::<16>();
+    for phases in sixteens.iter().map(<[f32; 16]>::as_slice).chain([rest]) {
+        for ((low, high), &phase) in low.iter_mut().zip(&mut high).zip(phases) {
+            *low = low.min(phase);
+            *high = high.max(phase);
+        }
+    }
+    let low = low.into_iter().fold(f32::INFINITY, f32::min);
+    let high = high.into_iter().fold(f32::NEG_INFINITY, f32::max);
     (high - low <= SAME_PHASE).then_some(Warning::ConstantPhase)
 }
 

@@ -185,7 +185,7 @@ fn matches_golden(set: &Set, result: &Reconstruction, calibration: &str) {
     let difference = |(got, expected): (&num_complex::Complex32, &Complex64)| {
         (Complex64::new(got.re.into(), got.im.into()) - expected).norm()
     };
-    let object_error = result.object.iter().zip(&object).map(difference).fold(0.0, f64::max) / scale;
+    let object_error = result.object().iter().zip(&object).map(difference).fold(0.0, f64::max) / scale;
     assert!(object_error <= 1e-5, "{calibration}: object off by {object_error:e} of its peak");
 
     let spectrum = set.golden(&format!("ssb_spectrum_{calibration}_c128.npy")).complex().unwrap();
@@ -193,9 +193,16 @@ fn matches_golden(set: &Set, result: &Reconstruction, calibration: &str) {
     let norm = |plane: &[Complex64]| plane.iter().skip(1).map(|c| c.norm_sqr()).sum::<f64>().sqrt();
     let half: Vec<Complex64> =
         spectrum.chunks_exact(set.scan.cols).flat_map(|row| &row[..q_cols]).copied().collect();
-    let off: Vec<Complex64> =
-        result.spectrum.iter().zip(&half).map(|(got, expected)| got - expected).collect();
-    assert!((result.spectrum[0] - half[0]).norm() <= 1e-12 * half[0].norm());
+    let off: Vec<Complex64> = result
+        .planes
+        .as_ref()
+        .unwrap()
+        .spectrum
+        .iter()
+        .zip(&half)
+        .map(|(got, expected)| got - expected)
+        .collect();
+    assert!((result.planes.as_ref().unwrap().spectrum[0] - half[0]).norm() <= 1e-12 * half[0].norm());
     let spectrum_error = norm(&off) / norm(&half);
     assert!(spectrum_error <= 1e-4, "{calibration}: spectrum off by {spectrum_error:e} of its norm");
 
@@ -224,7 +231,7 @@ fn matches_golden(set: &Set, result: &Reconstruction, calibration: &str) {
 
 fn reconstructions_match<D: SsbDevice>(device: &D, name: &str) {
     let Some(set) = set(name) else { return };
-    let options = Options { moments: Moments::Compute, ..Options::default() };
+    let options = Options { moments: Moments::Compute, with_planes: true, ..Options::default() };
     for (calibration, suffix, pins) in
         [("truecal", "_truecal", set.true_calibration()), ("autocal", "", Pins::default())]
     {
@@ -265,7 +272,7 @@ fn transfer_matches(set: &Set, result: &Reconstruction) {
     let pctf = set.golden("pctf_truecal_f64.npy").reals().unwrap();
     let q_cols = set.scan.cols / 2 + 1;
     let half: Vec<f64> = pctf.chunks_exact(set.scan.cols).flat_map(|row| &row[..q_cols]).copied().collect();
-    let error = largest("transfer", result.transfer.iter().copied(), &half);
+    let error = largest("transfer", result.planes.as_ref().unwrap().transfer.iter().copied(), &half);
     assert!(error <= 1e-6, "transfer function off by {error:e}");
 }
 
@@ -337,7 +344,7 @@ fn cuda_kernels_match_float64() {
 fn the_order_of_rows_and_the_number_of_threads_leave_no_trace() {
     let Some(set) = set("sto-small") else { return };
     let field = set.bright_field(&Pins::default());
-    let options = Options { moments: Moments::Compute, ..Options::default() };
+    let options = Options { moments: Moments::Compute, with_planes: true, ..Options::default() };
     let with = |threads: usize, order: Vec<usize>| {
         pool_of(threads).install(|| {
             let spectra = set.spectra(&field.pixels, order.into_iter());

@@ -345,7 +345,9 @@ impl CorrectSpectra for Cuda {
         let runs = Runs::new(pixels, model, per_split);
         let runs = runs.map(|runs| CudaRuns::new(self, &runs)).transpose()?;
         let by_runs = if model.power() == 2 { &CORRECT_QUADRATIC } else { &CORRECT_SPECTRA };
-        let model = CudaModel::new(self, pixels, model, spectra.shape().scan)?;
+        let nobody = BrightFieldPixels::default();
+        let listed = if runs.is_some() { &nobody } else { pixels };
+        let model = CudaModel::new(self, listed, model, spectra.shape().scan)?;
         let mut sums: CudaBuffer<f64> = self.zeros(SUMS * plane)?;
         let at_once = match at_once_of(spectra.rows, SUMS * size_of::<f64>() * plane / per_split) {
             all if spectra.rows.is_closed => all,

@@ -75,6 +75,8 @@ pub struct GammaModel {
     power: usize,
     /// Size of a detector pixel.
     pixel: [f64; 2],
+    /// What one detector row, and one detector column, is.
+    steps: [[f64; 2]; 2],
     /// Wavelength / (semi-angle * scan step): q index / number of positions to units of the semi-angle.
     frequency: [f64; 2],
 }
@@ -120,7 +122,9 @@ impl GammaModel {
         };
         let pixel = optics.detector_sampling.map(|sampling| sampling.radians() / semi_angle_rad);
         let frequency = optics.scan_step.map(|step| wavelength_m / (semi_angle_rad * step.metres()));
-        Ok(Self { optics: optics.clone(), chi_turns, power, pixel, frequency })
+        let step = |row, col| optics.scan_angle(row, col, [0.0; 2]).map(|angle| angle.0 / semi_angle_rad);
+        let steps = [step(1.0, 0.0), step(0.0, 1.0)];
+        Ok(Self { optics: optics.clone(), chi_turns, power, pixel, steps, frequency })
     }
 
     /// The optics this was made from.
@@ -140,8 +144,8 @@ impl GammaModel {
 
     /// Where a detector pixel is, given the beam centre \[px\].
     pub fn angle_of_pixel(&self, det_row: f64, det_col: f64, centre: [f64; 2]) -> [f64; 2] {
-        let semi_angle_rad = self.optics.semi_angle.radians();
-        self.optics.scan_angle(det_row, det_col, centre).map(|angle| angle.0 / semi_angle_rad)
+        let [row, col] = [det_row - centre[0], det_col - centre[1]];
+        std::array::from_fn(|axis| row * self.steps[0][axis] + col * self.steps[1][axis])
     }
 
     /// The angle lambda q of a scan frequency, given signed indices: q = index / (positions * step).
@@ -172,6 +176,11 @@ impl GammaModel {
 
     /// The soft aperture A, linear over one detector pixel.
     pub fn aperture(&self, angle: [f64; 2]) -> f64 {
+        // most of a disk, and cheap
+        let within = self.inner_radius() - 1e-9;
+        if within > 0.0 && angle[0] * angle[0] + angle[1] * angle[1] < within * within {
+            return 1.0;
+        }
         self.aperture_ramp(angle).clamp(0.0, 1.0)
     }
 

@@ -3,6 +3,8 @@
 //! In that frame the pixels of a run have one row and columns one apart, so that what changes along it is a constant turn
 //! (C10, C12) or a polynomial in the column.
 
+use rayon::prelude::*;
+
 use super::gamma::{BINOMIALS, Coefficients, MAX_POWER};
 use super::{BrightFieldPixels, GammaModel};
 
@@ -54,6 +56,10 @@ impl Runs {
             return None;
         }
         let detector = Detector::new(model);
+        let chi_turns = |angle: &[f64; 2]| if model.power() > 2 { model.chi_turns(*angle) } else { 0.0 };
+        let of_pixels = pixels.angles.par_iter().with_min_len(512);
+        let of_pixels: Vec<_> =
+            of_pixels.map(|angle| (model.aperture(*angle) as f32, chi_turns(angle))).collect();
         let (mut runs, mut starts) = (Vec::new(), Vec::new());
         let mut open: Option<Run> = None;
         for (index, (&angle, &used)) in pixels.angles.iter().zip(&pixels.used).enumerate() {
@@ -68,8 +74,7 @@ impl Runs {
             let run = open.get_or_insert(Run { place, first: index as u32, ..bytemuck::Zeroable::zeroed() });
             let at = run.pixels as usize;
             if used {
-                run.aperture[at] = model.aperture(angle) as f32;
-                run.chi_turns[at] = if model.power() > 2 { model.chi_turns(angle) } else { 0.0 };
+                (run.aperture[at], run.chi_turns[at]) = of_pixels[index];
             }
             run.pixels += 1;
         }
@@ -97,12 +102,7 @@ impl Run {
 impl Detector {
     /// Detector pixels must be square.
     fn new(model: &GammaModel) -> Self {
-        let origin = model.angle_of_pixel(0.0, 0.0, [0.0; 2]);
-        let step = |row, col| {
-            let angle = model.angle_of_pixel(row, col, [0.0; 2]);
-            [angle[0] - origin[0], angle[1] - origin[1]]
-        };
-        let (row, col) = (step(1.0, 0.0), step(0.0, 1.0));
+        let (row, col) = (model.angle_of_pixel(1.0, 0.0, [0.0; 2]), model.angle_of_pixel(0.0, 1.0, [0.0; 2]));
         let determinant = row[0] * col[1] - col[0] * row[1];
         Self {
             frame: [

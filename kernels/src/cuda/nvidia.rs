@@ -1,6 +1,6 @@
 //! The driver of the machine, loaded at run time through cudarc.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -193,12 +193,8 @@ impl Driver for Nvidia {
 
     fn read(&self, queue: Queue, from: u64, to: &mut [u8]) -> Result<(), DriverError> {
         self.bind()?;
-        let stream = self.stream(queue).stream;
-        // SAFETY: the caller vouches for `from`; `to` outlives the copy, which has ended when the stream is synchronised.
-        unsafe {
-            result::memcpy_dtoh_async(to, from, stream).and_then(|()| result::stream::synchronize(stream))
-        }
-        .map_err(|error| failed(&error))
+        let mut slabs = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
+        slabs.receive(self.stream(queue).stream, from, to).map_err(|error| failed(&error))
     }
 
     fn fill_with_zeros(&self, queue: Queue, to: u64, bytes: usize) -> Result<(), DriverError> {
@@ -322,6 +318,43 @@ impl Slabs {
             slab.copy_from_slice(part);
             result::memcpy_htod_async(to, slab, stream)?;
             result::event::record(event, stream)
+        }
+    }
+}
+
+impl Slabs {
+    /// Copies from the device, slab by slab: while one is emptied the next are filled.
+    fn receive(
+        &mut self,
+        stream: sys::CUstream,
+        from: u64,
+        to: &mut [u8],
+    ) -> Result<(), result::DriverError> {
+        let mut parts = to.chunks_mut(SLAB_BYTES).zip((from..).step_by(SLAB_BYTES));
+        let mut under_way = VecDeque::with_capacity(SLABS);
+        loop {
+            if under_way.len() < self.slabs.len()
+                && let Some((part, at)) = parts.next()
+            {
+                let (memory, event) = self.slabs[self.next];
+                self.next = (self.next + 1) % self.slabs.len();
+                // SAFETY: the slab holds SLAB_BYTES, the last copy into or out of it has ended when its event has, and it is
+                // not among those under way, which are fewer than there are slabs. The caller vouches for `from`.
+                unsafe {
+                    result::event::synchronize(event)?;
+                    let slab = std::slice::from_raw_parts_mut(memory, part.len());
+                    result::memcpy_dtoh_async(slab, at, stream)?;
+                    result::event::record(event, stream)?;
+                }
+                under_way.push_back((part, memory, event));
+                continue;
+            }
+            let Some((part, memory, event)) = under_way.pop_front() else { return Ok(()) };
+            // SAFETY: the copy into the slab ends before it is read; nobody else has it, because `self` is borrowed mutably.
+            unsafe {
+                result::event::synchronize(event)?;
+                part.copy_from_slice(std::slice::from_raw_parts(memory, part.len()));
+            }
         }
     }
 }

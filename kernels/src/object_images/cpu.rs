@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::{MakeObjectImages, Normalisation, ObjectError, ObjectImages, check};
+use super::{MakeObjectImages, Normalisation, ObjectError, ObjectImages, ObjectPlanes, check};
 use crate::correct_spectra::CorrectedSums;
 use crate::device::Cpu;
 use crate::invert_half_plane::InvertHalfPlane;
@@ -25,8 +25,11 @@ impl MakeObjectImages for Cpu {
             amplitude: u.iter().map(|&u| real.hypot(u) as f32).collect(),
             imaginary: to_f32(&u),
             phase_least_squares: to_f32(&least_squares),
-            transfer: sums.transfer.iter().map(|sum| sum / by.num_pixels as f64).collect(),
-            spectrum,
+            most_transfer: sums.transfer.iter().skip(1).copied().fold(0.0, f64::max) / by.num_pixels as f64,
+            planes: by.with_planes.then(|| ObjectPlanes {
+                transfer: sums.transfer.iter().map(|sum| sum / by.num_pixels as f64).collect(),
+                spectrum,
+            }),
         })
     }
 }

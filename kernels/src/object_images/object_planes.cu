@@ -2,8 +2,8 @@
 //   in   sums      double [sum][q_row][q_col]       corrected re, im, numerator re, im, denominator, transfer
 //        largest   u64 [1]                          bits of the largest denominator
 //   out  planes    double2 [2][q_row][q_col]        u of O = dc + i u, and the least-squares phase
-//        spectrum  double2 [q_row][q_col]           mean over pixels, dc at 0
-//        transfer  double [q_row][q_col]            mean over pixels
+//        spectrum  double2 [q_row][q_col]           mean over pixels, dc at 0; null: not wanted
+//        transfer  double [q_row][q_col]            mean over pixels; null: not wanted
 // One thread per q.
 #include "complex.cuh"
 
@@ -20,6 +20,7 @@ extern "C" __global__ void object_planes(const double* __restrict__ sums, const 
     const double2 zero = make_double2(0.0, 0.0);
     planes[q] = q > 0 ? turned_back(mean) : zero;
     planes[plane + q] = turned_back(make_double2(numerator.x * share, numerator.y * share));
+    if (!spectrum) return;
     spectrum[q] = q > 0 ? mean : make_double2(dc, 0.0);
     transfer[q] = sums[5 * plane + q] / num_pixels;
 }

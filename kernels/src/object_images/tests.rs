@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::correct_spectra::CorrectedSums;
 
-const BY: Normalisation = Normalisation { num_pixels: 7, dc: 350.0, damping: 0.02 };
+const BY: Normalisation = Normalisation { num_pixels: 7, dc: 350.0, damping: 0.02, with_planes: true };
 
 /// Sums whose planes are anti-Hermitian, as those of a real scan are.
 fn sums(scan: ScanShape) -> CorrectedSums {
@@ -33,7 +33,9 @@ fn sums(scan: ScanShape) -> CorrectedSums {
     };
     let (corrected, numerator) = (anti_hermitian(), anti_hermitian());
     let mut positive = || (0..scan.rows * q_cols).map(|_| rng.random_range(0.0..5.0)).collect::<Vec<f64>>();
-    CorrectedSums { corrected, numerator, denominator: positive(), transfer: positive() }
+    let (denominator, mut transfer) = (positive(), positive());
+    transfer[0] = 0.0;
+    CorrectedSums { corrected, numerator, denominator, transfer }
 }
 
 /// Re of the inverse transform, by the sum over both halves.
@@ -87,8 +89,11 @@ fn images_are_those_of_the_definition<D: MakeObjectImages>(device: &D) {
             );
         }
         object[0] = BY.dc.into();
-        assert_eq!(got.spectrum, object);
-        assert!(got.transfer.iter().zip(&sums.transfer).all(|(&got, &sum)| got == sum / 7.0));
+        let most = sums.transfer.iter().copied().fold(0.0, f64::max) / 7.0;
+        assert_eq!(got.most_transfer, most);
+        let planes = got.planes.unwrap();
+        assert_eq!(planes.spectrum, object);
+        assert!(planes.transfer.iter().zip(&sums.transfer).all(|(&got, &sum)| got == sum / 7.0));
     }
 }
 
@@ -113,6 +118,10 @@ fn nothing_at_all_has_no_phase<D: MakeObjectImages>(device: &D) {
     };
     let got = device.object_images(&device.upload_sums(&nothing).unwrap(), scan, BY).unwrap();
     assert_eq!((got.phase, got.phase_least_squares), (vec![0.0; 16], vec![0.0; 16]));
+    assert_eq!(got.most_transfer, 0.0);
+    let by = Normalisation { with_planes: false, ..BY };
+    let got = device.object_images(&device.upload_sums(&nothing).unwrap(), scan, by).unwrap();
+    assert_eq!((got.planes, got.amplitude), (None, vec![350.0 / 16.0; 16]));
 }
 
 on_every_device!(

@@ -4,6 +4,7 @@ use kernels::Cpu;
 use kernels::types::{
     Aberration, Aberrations, Degrees, DetectorShape, Kilovolts, Milliradians, Nanometres, Pixels,
 };
+use num_complex::Complex64;
 use rand::{Rng, SeedableRng};
 
 use super::*;
@@ -306,13 +307,13 @@ fn coarse_scans_and_cut_disks_are_warned_of() {
 fn a_result_without_overlap_or_of_one_phase_is_said_to_have_no_phase() {
     let optics = optics(&[]);
     let scan = ScanShape { rows: 4, cols: 4 };
-    let of = |transfer: &[f64], phase: &[f32]| warnings_of_result(&optics, scan, transfer, phase);
-    let without = of(&[0.0; 12], &[0.0; 16]).unwrap();
+    let of = |transfer: f64, phase: &[f32]| warnings_of_result(&optics, scan, transfer, phase);
+    let without = of(0.0, &[0.0; 16]).unwrap();
     assert!(matches!(without, Warning::NoOverlap { .. }) && without.is_without_phase());
-    assert_eq!(of(&[0.1; 12], &[0.2; 16]), Some(Warning::ConstantPhase));
+    assert_eq!(of(0.1, &[0.2; 16]), Some(Warning::ConstantPhase));
     let mut phase = [0.0; 16];
     phase[3] = 1e-5;
-    assert_eq!(of(&[0.1; 12], &phase), None);
+    assert_eq!(of(0.1, &phase), None);
 }
 
 /// 300 kV and 30 mrad: lambda / (4 semi-angle) is 0.01641 nm, twice that 0.03281 nm.
