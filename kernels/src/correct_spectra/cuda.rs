@@ -254,7 +254,7 @@ pub(crate) fn transform_columns(
 ) -> Result<(), CorrectError> {
     let (scan_rows, q_cols, plane) = (rows.shape.scan.rows, rows.shape.q_cols(), rows.plane());
     let line = 2 * scan_rows * size_of::<Complex32>();
-    let columns = batch(line, 8).min(q_cols);
+    let columns = batch(line, q_cols.min(8));
     let along_x = q_cols.div_ceil(columns);
     let lines = Lines::new(device, line * columns, along_x * pixels)?;
     let [plan, roots] = rows.column_fourier.arguments();

@@ -1,7 +1,7 @@
 // Forward Fourier transforms of any length, by all threads of a block: autosort (Stockham), one pass a factor.
 //
-// `plan` is [length, number of factors, factors...]; `roots` holds exp(-2 pi i j / length). `batch` transforms run side by
-// side, `data[element * batch + which]`. Reference: W. T. Cochran et al., IEEE Trans. Audio Electroacoust. 15, 45 (1967).
+// `plan` is [length, number of factors, factors...], powers of two first; `roots` holds exp(-2 pi i j / length). `batch`
+// transforms, a power of two, run side by side, `data[element * batch + which]`. Reference: W. T. Cochran et al., IEEE Trans. Audio Electroacoust. 15, 45 (1967).
 #pragma once
 #include "complex.cuh"
 
@@ -44,12 +44,12 @@ template <int R, class C> __device__ __forceinline__ void transform_small(C* v) 
     if constexpr (R == 8) transform_8(v);
 }
 
-// One pass of factor R, a power of two.
+// One pass of factor R, a power of two; `done` is one, too.
 template <int R, class C>
 __device__ __forceinline__ void pass(const C* from, C* to, const C* roots, u32 length, u32 done, u32 batch) {
-    const u32 groups = length / R, stride = length / (done * R);
+    const u32 groups = length / R, stride = length / (done * R), shift = __ffs(batch) - 1;
     for (u32 i = threadIdx.x; i < groups * batch; i += blockDim.x) {
-        const u32 j = i / batch, which = i - j * batch, low = j % done;
+        const u32 j = i >> shift, which = i & (batch - 1), low = j & (done - 1);
         C v[R];
 #pragma unroll
         for (int r = 0; r < R; r++) {
@@ -66,9 +66,9 @@ __device__ __forceinline__ void pass(const C* from, C* to, const C* roots, u32 l
 // One pass of any factor: a sum for each value.
 template <class C>
 __device__ __forceinline__ void pass_of_any(const C* from, C* to, const C* roots, u32 length, u32 factor, u32 done, u32 batch) {
-    const u32 groups = length / factor, stride = length / (done * factor);
+    const u32 groups = length / factor, stride = length / (done * factor), shift = __ffs(batch) - 1;
     for (u32 i = threadIdx.x; i < length * batch; i += blockDim.x) {
-        const u32 element = i / batch, which = i - element * batch;
+        const u32 element = i >> shift, which = i & (batch - 1);
         const u32 j = element % groups, r = element / groups, low = j % done;
         // sum over s of v[s] exp(-2 pi i s (low / (done factor) + r / factor))
         const u64 step = (u64)low * stride + (u64)r * groups;

@@ -119,9 +119,9 @@ impl Lines {
     }
 }
 
-/// How many of something a block does, so that it stays within shared memory: at most `most`, at least one.
+/// How many transforms a block does, so that it stays within shared memory: a power of two, at most `most`.
 pub(crate) fn batch(bytes_of_one: usize, most: usize) -> usize {
-    (MOST_SHARED / 2 / bytes_of_one.max(1)).clamp(1, most)
+    1 << (MOST_SHARED / 2 / bytes_of_one.max(1)).clamp(1, most).ilog2()
 }
 
 #[cfg(test)]
