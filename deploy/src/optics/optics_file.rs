@@ -6,7 +6,8 @@ use std::path::Path;
 use kernels::types::{
     ABERRATIONS, Aberration, Degrees, Kilovolts, Milliradians, Nanometres, Pixels, ScanPath, ScanShape,
 };
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::text::aberration_of;
 use super::{OpticsError, OpticsValues, ResolvedOptics};
@@ -25,6 +26,7 @@ pub struct OpticsTable {
     frames_per_position: Option<u64>,
     flyback_frames: Option<u64>,
     skip_frames: Option<u64>,
+    #[serde(default, deserialize_with = "row_col")]
     bf_centre: Option<[f64; 2]>,
     bf_radius_px: Option<f64>,
     detector_sampling_mrad: Option<OneOrTwo>,
@@ -37,6 +39,16 @@ pub struct OpticsTable {
 enum OneOrTwo {
     Both(f64),
     RowCol([f64; 2]),
+}
+
+/// Two numbers and no more: an array takes the first two of any.
+fn row_col<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[f64; 2]>, D::Error> {
+    let numbers: Option<Vec<f64>> = Option::deserialize(deserializer)?;
+    let two = |numbers: Vec<f64>| {
+        let got = numbers.len();
+        numbers.try_into().map_err(|_| D::Error::custom(format!("got {got} numbers, expected 2, [ROW, COL]")))
+    };
+    numbers.map(two).transpose()
 }
 
 impl OneOrTwo {
@@ -252,6 +264,10 @@ mod tests {
             ("scan_shape = 64", "256x256"),
             ("scan_path = \"zigzag\"", "`raster` or `snake`"),
             ("flyback_frames = -1", "expected a whole number, 0 or more"),
+            ("bf_centre = [1, 2, 3]", "bf_centre"),
+            ("bf_centre = [1, 2, 3]", "got 3 numbers, expected 2, [ROW, COL]"),
+            ("bf_centre = [1]", "got 1 numbers, expected 2"),
+            ("scan_step_nm = [1, 2, 3]", "one number or [ROW, COL]"),
             ("[aberrations]\nC12 = 1.8", "C12=1.8,DEG"),
             ("[aberrations]\nC10 = true", "NM"),
         ] {

@@ -38,6 +38,15 @@ pub enum Notice {
         /// Number of the image.
         number: u64,
     },
+    /// An image without a start in the middle of a series that goes on; told of the first.
+    Stray {
+        /// The series that goes on.
+        series: OwnedKey,
+        /// What the image says it is of.
+        other: OwnedKey,
+        /// Number of the image.
+        number: u64,
+    },
     /// A message that is not understood; told of the first of each kind while a series is waited for or comes.
     NotUnderstood {
         /// Why.
@@ -49,9 +58,10 @@ impl Notice {
     /// The series that it is about, where that is known.
     pub fn series(&self) -> Option<&OwnedKey> {
         match self {
-            Self::Start { series, .. } | Self::Image { series, .. } | Self::Channel { series, .. } => {
-                Some(series)
-            }
+            Self::Start { series, .. }
+            | Self::Image { series, .. }
+            | Self::Channel { series, .. }
+            | Self::Stray { series, .. } => Some(series),
             Self::NotUnderstood { .. } => None,
         }
     }
@@ -77,6 +87,11 @@ impl std::fmt::Display for Notice {
                 f,
                 "got channel {channel:?} in image {number} of series {series}, which neither its start nor most of its first \
                  images had: it is not taken"
+            ),
+            Self::Stray { series, other, number } => write!(
+                f,
+                "got image {number} of series {other} in the middle of series {series}, and neither a start nor another image of \
+                 it: it is passed over, and so are others like it"
             ),
             Self::NotUnderstood { why } => {
                 write!(
@@ -138,6 +153,11 @@ impl Over {
     /// Whether a series is among them.
     pub(super) fn contains(&self, key: &OwnedKey) -> bool {
         self.0.iter().any(|past| past.key == *key)
+    }
+
+    /// Whether the series of a message is among them.
+    pub(super) fn knows(&self, key: SeriesKey<'_>) -> bool {
+        self.0.iter().any(|past| past.key.is(key))
     }
 
     /// What a message is to them. One that begins a series again takes it from them.

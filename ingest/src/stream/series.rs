@@ -288,6 +288,16 @@ impl SeriesReader {
         })
     }
 
+    /// The series that is read, where an image is of another one that is not over.
+    pub(super) fn other_than(&self, image: &Image<'_>) -> Option<&OwnedKey> {
+        self.key.as_ref().filter(|key| !key.is(image.series) && !self.over.knows(image.series))
+    }
+
+    /// Counts a message of another series, which is not taken.
+    pub(super) fn pass_over_one(&mut self) {
+        self.counts.stale += 1;
+    }
+
     /// Whether an image shows that the start before it began another series.
     pub(super) fn begins_again(&self, image: &Image<'_>) -> bool {
         let is_of_it = self.key.as_ref().is_some_and(|key| key.is(image.series));

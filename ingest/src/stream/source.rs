@@ -27,12 +27,17 @@ use crate::raw::RawBatch;
 use listener::Listener;
 use pending::{Pending, Taken, Waited};
 pub use reading::ChannelReading;
-use reading::Readings;
+use reading::{Readings, Verdict};
 
 /// How often a waiting source looks at the clock and the stop flag.
 const TICK: Duration = Duration::from_millis(20);
 /// As long as it is to be settled what the frames of a series are like.
 const SHORT_TICK: Duration = Duration::from_millis(5);
+
+/// Images of the series that is read behind one of another from which that one is a stray: more than come late.
+const GOES_ON: usize = 16;
+/// How long nothing must come before fewer are enough.
+const QUIET: Duration = Duration::from_millis(200);
 
 /// A series that has begun.
 #[derive(Clone, Debug, PartialEq)]
@@ -326,6 +331,9 @@ impl StreamSource {
         let mut readings = Readings::new(channels, std::mem::take(&mut self.over), self.known.take());
         while !readings.are_over() {
             let more = self.for_each_message(|message, listener| readings.take(message, listener));
+            if let Some(suspect) = readings.suspect() {
+                suspect.verdict = self.judge(&suspect.running, &suspect.other);
+            }
             readings.look();
             if !more {
                 readings.close((!self.stop.load(Relaxed)).then_some(&Ending::Closed));
@@ -335,6 +343,41 @@ impl StreamSource {
         let (ends, over, begun) = readings.into_ends();
         (self.over, self.begun) = (over, begun);
         ends
+    }
+
+    /// Whether the next message, an image of another series of which no start came, begins that: looks at what comes behind it,
+    /// without taking it. Nothing where that does not say yet.
+    fn judge(&mut self, running: &OwnedKey, other: &OwnedKey) -> Option<Verdict> {
+        let (mut of_running, mut of_other, mut seen) = (0, 0, 0);
+        let mut last = Instant::now();
+        loop {
+            seen = self.pending.look(seen, |message| {
+                match message {
+                    Message::Image(image) if running.is(image.series) => of_running += 1,
+                    Message::Image(image) if other.is(image.series) => of_other += 1,
+                    // a start or an end is no chance
+                    _ if other.is(message.series()) => of_other += 2,
+                    _ => {}
+                }
+                of_other < 2 && of_running < GOES_ON
+            });
+            if of_other >= 2 {
+                return Some(Verdict::Next);
+            }
+            if of_running >= GOES_ON {
+                return Some(Verdict::Stray);
+            }
+            let by_what_came = if of_running > 0 { Verdict::Stray } else { Verdict::Next };
+            match self.pending.more(SHORT_TICK) {
+                Waited::Came => last = Instant::now(),
+                Waited::Nothing if last.elapsed() < QUIET => {}
+                Waited::Nothing => return (of_running > 0).then_some(Verdict::Stray),
+                Waited::Full | Waited::Gone => return Some(by_what_came),
+            }
+            if self.stop.load(Relaxed) {
+                return None;
+            }
+        }
     }
 
     /// Hands over messages until one is not taken, or those received so far are all taken, or a moment has passed.

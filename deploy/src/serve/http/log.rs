@@ -73,6 +73,9 @@ async fn export(State(shared): State<Shared>, Path(number): Path<String>) -> Tak
     taken(&progress)
 }
 
+/// Exports of one name, at most.
+const MOST_OF_ONE_NAME: u32 = 1000;
+
 /// Computes a series of an earlier run from the log to its results. The body is what is known better of its microscope, with
 /// the keys of the optics; empty for what is asked for of the next series.
 async fn finish(
@@ -139,14 +142,31 @@ fn scan_of(entry: &Entry, said: &OpticsRequest) -> Option<ScanShape> {
     })
 }
 
-/// A folder for the set of a series of the log, named as that of its results would be.
+/// A folder for the set of a series of the log, made and empty, named as that of its results would be; with `-2` and so on
+/// behind it where another set has the name.
 fn folder_of(entry: &Entry, exports: &std::path::Path) -> std::path::PathBuf {
     let begun = moment(entry.series.first_arrival_nanos);
-    let folder = exports.join(format!("{}-series-{:06}", utc(begun).replace(':', ""), entry.series.key.id));
-    match &entry.channel {
-        Some(channel) => folder.join(&channel.folder),
-        None => folder,
+    let name = format!("{}-series-{:06}", utc(begun).replace(':', ""), entry.series.key.id);
+    let channel = entry.channel.as_ref().map(|channel| channel.folder.as_str());
+    new_folder(exports, &name, channel)
+}
+
+fn new_folder(exports: &std::path::Path, name: &str, channel: Option<&str>) -> std::path::PathBuf {
+    let named = |number: u32| match number {
+        1 => exports.join(name),
+        _ => exports.join(format!("{name}-{number}")),
+    };
+    for number in 1..MOST_OF_ONE_NAME {
+        let whole = named(number);
+        let folder = channel.map_or_else(|| whole.clone(), |channel| whole.join(channel));
+        let above = folder.parent().unwrap_or(exports);
+        match std::fs::create_dir_all(above).and_then(|()| std::fs::create_dir(&folder)) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            // why it cannot be made is said by who writes there
+            _ => return folder,
+        }
     }
+    named(MOST_OF_ONE_NAME)
 }
 
 impl Shared {
@@ -156,5 +176,25 @@ impl Shared {
         let asked = self.hub.asked().with(Resource::Optics, body).map_err(wrong)?;
         let asked = asked.optics().map_err(wrong)?;
         Ok(OpticsRequest { asked, ..self.request.optics.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_folder;
+
+    #[test]
+    fn sets_of_one_name_get_folders_of_their_own_and_channels_share_one() {
+        let exports = tempfile::tempdir().unwrap();
+        let new = |channel| {
+            let folder = new_folder(exports.path(), "t-series-000007", channel);
+            folder.strip_prefix(exports.path()).unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            [new(None), new(None), new(None)],
+            ["t-series-000007", "t-series-000007-2", "t-series-000007-3"]
+        );
+        assert_eq!(new(Some("a")), "t-series-000007/a");
+        assert_eq!([new(Some("b")), new(Some("a"))], ["t-series-000007/b", "t-series-000007-2/a"]);
     }
 }

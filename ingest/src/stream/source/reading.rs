@@ -39,6 +39,29 @@ pub(super) struct Readings {
     start: Option<Box<(Announced, Kinds)>>,
     /// Whether an image has shown that it began the next series.
     has_begun_next: bool,
+    /// What is asked of an image of another series, of which no start came.
+    suspect: Option<Suspect>,
+    has_told_of_stray: bool,
+}
+
+/// An image of another series in the middle of one, of which no start came.
+#[derive(Clone, Debug)]
+pub(super) struct Suspect {
+    /// The series that is read.
+    pub(super) running: OwnedKey,
+    /// That of the image.
+    pub(super) other: OwnedKey,
+    /// What it is, once that is known.
+    pub(super) verdict: Option<Verdict>,
+}
+
+/// What an image of another series is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing: the series that is read goes on behind it.
+    Stray,
+    /// The first of the next series, whose start was lost.
+    Next,
 }
 
 /// Channels of a series that are known or told of, at most.
@@ -86,6 +109,37 @@ impl Readings {
             known,
             start: None,
             has_begun_next: false,
+            suspect: None,
+            has_told_of_stray: false,
+        }
+    }
+
+    /// The image that was left because it is of another series, until it is judged.
+    pub(super) fn suspect(&mut self) -> Option<&mut Suspect> {
+        self.suspect.as_mut().filter(|suspect| suspect.verdict.is_none())
+    }
+
+    /// Whether an image of another series is left until it is judged, or passed over because it was. Nothing where it is taken.
+    fn judged(&mut self, image: &Image<'_>, listener: &Listener) -> Option<Taken> {
+        let running = self.running().find_map(|running| running.reader.other_than(image))?.clone();
+        match self.suspect.take().and_then(|suspect| suspect.verdict) {
+            Some(Verdict::Next) => None,
+            Some(Verdict::Stray) => {
+                for channel in &mut self.channels {
+                    if let Some(running) = &mut channel.running {
+                        running.reader.pass_over_one();
+                    }
+                }
+                if !std::mem::replace(&mut self.has_told_of_stray, true) {
+                    let other = OwnedKey::of(image.series);
+                    listener.tell(&Notice::Stray { series: running, other, number: image.number });
+                }
+                Some(Taken::Yes)
+            }
+            None => {
+                self.suspect = Some(Suspect { running, other: OwnedKey::of(image.series), verdict: None });
+                Some(Taken::No)
+            }
         }
     }
 
@@ -108,7 +162,10 @@ impl Readings {
                 self.close(Some(&Ending::NextSeries));
                 return Taken::No;
             }
-            Message::Image(image) => self.note_channels(image, listener),
+            Message::Image(image) => match self.judged(image, listener) {
+                Some(taken) => return taken,
+                None => self.note_channels(image, listener),
+            },
             Message::End(_) => {}
         }
         let mut is_of_next = false;

@@ -1,5 +1,6 @@
 mod again;
 mod channels;
+mod strays;
 
 use crossbeam_channel::bounded;
 use kernels::bslz4_decode::Encoding;
