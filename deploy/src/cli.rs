@@ -150,7 +150,7 @@ fn dispatch(command: Command) -> anyhow::Result<Ending> {
         Command::Abort(args) => control::control(&args, "abort"),
         Command::Disarm(args) => control::control(&args, "disarm"),
         Command::Config(args) => config::config(&args),
-        Command::Export(args) => export::export(&args),
+        Command::Export(args) => export::export(&args, &signals::stop_on_signal()?),
         Command::Demo(args) => demo::demo(&args),
         Command::Replay(args) => replay::replay(*args),
         Command::Run(args) => run::run(&args.request(signals::stop_on_signal()?)?),

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use ingest::filewriter::{Existing, FilewriterError};
 use ingest::record::{
     ExportSettings, ExportSummary, LogReport, MissingFrames, RecordError, SeriesInLog, export_series,
-    list_series,
+    list_series_until,
 };
 use ingest::stream::threshold::{Threshold, shown};
 use kernels::bslz4_decode::Encoding;
@@ -18,7 +18,7 @@ use kernels::types::{Kilovolts, ScanShape};
 use super::{Ending, say, tell};
 use crate::pipeline::name_of_folder;
 use crate::report::{moment, utc};
-use crate::request::WrongFlags;
+use crate::request::{StopFlag, WrongFlags};
 
 /// What `sideband export` takes.
 #[derive(Args, Clone, Debug)]
@@ -78,12 +78,22 @@ fn voltage(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Exports a series, or lists those there are.
+/// Exports a series, or lists those there are; ends early, and leaves no half of a set, when it is asked to stop.
 ///
 /// # Errors
 /// The folder holds no log, the series is not in it or not the only one, or it cannot be a set of files.
-pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
-    let (series, report) = list_series(&args.log)?;
+pub(super) fn export(args: &ExportArgs, stop: &StopFlag) -> anyhow::Result<Ending> {
+    match export_until(args, stop) {
+        Err(error) if matches!(error.downcast_ref(), Some(RecordError::Stopped)) => {
+            tell("stopped: the set that was being written is gone, the log is as it was");
+            Ok(Ending::Interrupted)
+        }
+        ended => ended,
+    }
+}
+
+fn export_until(args: &ExportArgs, stop: &StopFlag) -> anyhow::Result<Ending> {
+    let (series, report) = list_series_until(&args.log, stop.flag())?;
     tell_of_log(&report);
     if report.segments == 0 {
         bail!("{}: the folder holds no recording", args.log.display());
@@ -93,6 +103,9 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
         return Ok(Ending::Done);
     };
     let chosen = choose_series(&series, args.series.as_deref(), "--series")?;
+    if let Some(doubt) = chosen.doubt() {
+        tell(&format!("warning: series {}: {doubt}", chosen.name()));
+    }
     let name = args.name.clone().unwrap_or_else(|| format!("series_{}", chosen.label()));
     if args.threshold == Some(Threshold::All) {
         for absent in chosen.announced_channels.iter().filter(|name| !chosen.channels.contains(name)) {
@@ -111,6 +124,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ending> {
             },
             scan: args.scan_shape,
             voltage: args.voltage_kv.map(Kilovolts),
+            stop: stop.flag(),
             ..ExportSettings::new(name)
         };
         let summary =
@@ -200,7 +214,11 @@ fn listed(series: &[SeriesInLog]) -> String {
             (false, true) => "ended",
             (false, false) => "not ended",
         };
-        let start = if series.start_seen { "" } else { ", start missed" };
+        let start = match (series.start_seen, series.second_starts) {
+            (false, _) => ", start missed",
+            (true, 0) => "",
+            (true, _) => ", of two starts",
+        };
         let shape = series.detector.map(|detector| format!(", {detector}")).unwrap_or_default();
         let channels: Vec<&str> =
             series.channels.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();

@@ -192,6 +192,7 @@ impl Entry {
             "unique_id": series.key.unique_id,
             "channel": self.channel.as_ref().map(|channel| &channel.name),
             "state": self.state(),
+            "warnings": series.doubt().into_iter().collect::<Vec<_>>(),
             "started_utc": utc(moment(series.first_arrival_nanos)),
             "last_utc": utc(moment(series.last_arrival_nanos)),
             "frames": {

@@ -44,6 +44,10 @@ pub struct SeriesInLog {
     pub bytes: u64,
     /// Whether its start is there.
     pub start_seen: bool,
+    /// Starts that came between images of it: it may have frames of several acquisitions.
+    pub second_starts: u64,
+    /// Whether the last message was such a start, if an image comes behind it.
+    is_in_doubt: bool,
     /// Whether its end is there.
     pub end_seen: bool,
     /// The first of its records.
@@ -112,6 +116,8 @@ impl SeriesInLog {
             last_arrival_nanos: record.arrival_nanos,
             bytes: 0,
             start_seen: false,
+            second_starts: 0,
+            is_in_doubt: false,
             end_seen: false,
             first: record.place,
             last: record.place,
@@ -125,6 +131,7 @@ impl SeriesInLog {
         match message {
             Message::Start(start) => {
                 self.start_seen = true;
+                self.is_in_doubt = self.frames.count() > 0;
                 // of several before the first image the last counts, as it does for the receiver
                 if self.frames.count() == 0 {
                     self.announced_channels.clear();
@@ -141,6 +148,7 @@ impl SeriesInLog {
                     self.detector = Some(channel.detector);
                 }
                 image.channels().for_each(|channel| self.add_channel(channel.name));
+                self.second_starts += u64::from(std::mem::take(&mut self.is_in_doubt));
                 self.doubled += u64::from(!self.frames.insert(image.number));
             }
             Message::End(_) => self.end_seen = true,
@@ -155,6 +163,12 @@ impl SeriesInLog {
             let place = |name: &String| announced.iter().position(|announced| announced == name);
             self.channels.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
         }
+    }
+
+    /// What a person should know before it is taken for one acquisition.
+    pub fn doubt(&self) -> Option<&'static str> {
+        let why = "a second start came behind its first images, and no end of the first: it may hold frames of two acquisitions";
+        (self.second_starts > 0).then_some(why)
     }
 
     /// What names it in its log.

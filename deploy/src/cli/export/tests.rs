@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Parser;
 use ingest::dectris::FileSet;
+use ingest::record::list_series;
 use ingest::stream::compose::{SeriesFacts, Version};
 use ingest::stream::push::WireMessage;
 use kernels::bslz4_decode::Encoding;
@@ -44,8 +45,37 @@ struct Line {
 }
 
 fn asked(words: &[&str]) -> anyhow::Result<Ending> {
+    asked_until(words, &StopFlag::default())
+}
+
+fn asked_until(words: &[&str], stop: &StopFlag) -> anyhow::Result<Ending> {
     let words = [&["export"], words].concat();
-    export(&Line::try_parse_from(words).map_err(WrongFlags::because)?.args)
+    export(&Line::try_parse_from(words).map_err(WrongFlags::because)?.args, stop)
+}
+
+/// A signal ended it without a word, and half a set stayed.
+#[test]
+fn an_export_that_is_asked_to_stop_ends_in_good_order_and_one_of_two_starts_is_said_to_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let facts = facts(1, "A");
+    let mut messages = Vec::new();
+    for numbers in [0..2, 2..6] {
+        messages.push(facts.start(Version::V2));
+        messages.extend(numbers.map(|number| image(&facts, Version::V2, number)));
+    }
+    recorded(&log, &messages);
+    let (series, _) = list_series(&log).unwrap();
+    assert!(listed(&series).contains("6 of 6 frames, complete, of two starts, 8x16"), "{}", listed(&series));
+    assert!(series[0].doubt().is_some());
+    let [log, out] = [log, dir.path().join("out")].map(|path| path.to_str().unwrap().to_owned());
+    let stop = StopFlag::default();
+    stop.raise();
+    for words in [&[&*log, "--out", &out, "--series", "A"][..], &[&*log, "--list"]] {
+        assert_eq!(asked_until(words, &stop).unwrap(), Ending::Interrupted);
+    }
+    assert!(!Path::new(&out).exists());
+    assert_eq!(asked(&[&log, "--out", &out, "--series", "A"]).unwrap(), Ending::Done);
 }
 
 #[test]

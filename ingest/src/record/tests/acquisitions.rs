@@ -292,6 +292,9 @@ fn a_unique_name_that_begins_again_without_an_end_is_two_series_and_a_start_that
     assert_eq!(labels, ["7.1", "8", "7.2"]);
     let [one, _, two] = &series[..] else { panic!() };
     assert_eq!((one.frames.ranges(), one.doubled, one.start_seen), (from_ref(&(0..30)), 0, true));
+    // what it has came between starts; the other's second start has nothing behind it
+    assert_eq!((one.second_starts, two.second_starts), (1, 0));
+    assert!(one.doubt().is_some_and(|doubt| doubt.contains("two acquisitions")) && two.doubt().is_none());
     assert_eq!((two.frames.ranges(), two.doubled, two.num_images), (from_ref(&(0..40)), 0, Some(40)));
     let of_first: Vec<_> = (0..40).map(|number| (number < 30).then(|| frame(1, number))).collect();
     let of_second: Vec<_> = (0..40).map(|number| Some(frame(2, number))).collect();
