@@ -216,7 +216,7 @@ mod tests {
             (Resource::Masks, json!({ "haadf": [1, 2] }), "haadf"),
             (Resource::Masks, json!({ "radius_px": -1 }), "radius_px: got -1 px"),
             (Resource::Masks, json!({ "radius_px": "wide" }), "radius_px: invalid type"),
-            (Resource::Masks, json!({ "centre_px": [1] }), "centre_px: invalid length"),
+            (Resource::Masks, json!({ "centre_px": [1] }), "centre_px: got 1 numbers, expected 2"),
             (Resource::Reconstruction, json!({ "mean_phase": 1 }), "expected true or false"),
             (Resource::Reconstruction, json!({ "loss": true }), "loss"),
         ] {
