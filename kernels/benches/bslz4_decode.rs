@@ -8,6 +8,8 @@
 mod frames;
 #[path = "bslz4_decode/peers.rs"]
 mod peers;
+#[path = "bslz4_decode/poisson.rs"]
+mod poisson;
 
 use std::time::{Duration, Instant};
 

@@ -4,13 +4,17 @@
 //! with a bright-field disk, few hundred different ones, again and again. `--check` runs a small batch for its answer and times
 //! nothing; a machine without a device is told in a line.
 
+#[path = "bslz4_decode/poisson.rs"]
+mod poisson;
+
 use std::time::{Duration, Instant};
 
 use kernels::bslz4_decode::{DecodeFrames, Encoding};
 use kernels::bslz4_encode::encode_bslz4;
 use kernels::types::{BatchShape, CountBuffer, CountType, DetectorShape};
 use kernels::{Cuda, Device};
-use rand::{Rng, SeedableRng};
+use poisson::poisson;
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 const SIDE: usize = 192;
@@ -41,7 +45,7 @@ impl Set {
         let mean = electrons / bright.len() as f64;
         let mut frame = || {
             let mut counts = vec![0u16; PIXELS];
-            bright.iter().for_each(|&pixel| counts[pixel] = poisson(mean, &mut random));
+            bright.iter().for_each(|&pixel| counts[pixel] = poisson(mean, &mut random) as u16);
             DEAD.iter().for_each(|(row, col)| counts[row * SIDE + col] = u16::MAX);
             counts
         };
@@ -59,18 +63,6 @@ impl Set {
     fn frames(&self, num: usize) -> Vec<&[u8]> {
         self.encoded.iter().map(Vec::as_slice).cycle().take(num).collect()
     }
-}
-
-/// A Poisson count by multiplying uniforms (Knuth, The Art of Computer Programming 2, section 3.4.1).
-fn poisson(mean: f64, random: &mut Pcg64) -> u16 {
-    let limit = (-mean).exp();
-    let mut product: f64 = random.random();
-    let mut count = 0;
-    while product > limit {
-        product *= random.random::<f64>();
-        count += 1;
-    }
-    count
 }
 
 /// Panics where a pixel is not what was encoded, and overwrites all of them.

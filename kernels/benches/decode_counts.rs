@@ -2,6 +2,9 @@
 //!
 //! The counts must first come back as they were encoded. `--check` does that and times nothing.
 
+#[path = "bslz4_decode/poisson.rs"]
+mod poisson;
+
 use std::time::Instant;
 
 use kernels::count_code::INTERVAL;
@@ -9,7 +12,8 @@ use kernels::decode_counts::{DecodeCounts, ImageWindow};
 use kernels::device::Cpu;
 use kernels::encode_counts::EncodeCounts;
 use kernels::types::{BatchShape, CountBuffer, CountType, DetectorShape, FrameBatch, IntoCountBuffer};
-use rand::{Rng, SeedableRng};
+use poisson::poisson;
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 const DETECTOR: DetectorShape = DetectorShape { rows: 16, cols: 192 };
@@ -28,7 +32,8 @@ fn main() {
 
 fn run(mean: f64, check_only: bool) {
     let mut rng = Pcg64::seed_from_u64(5);
-    let frames: Vec<u16> = (0..INTERVAL * DETECTOR.pixels()).map(|_| poisson(&mut rng, mean)).collect();
+    let frames: Vec<u16> =
+        (0..INTERVAL * DETECTOR.pixels()).map(|_| poisson(mean, &mut rng) as u16).collect();
     let mut interval = Cpu.open_interval(DETECTOR, CountType::U16).expect("an interval can be opened");
     let counts: CountBuffer<Cpu> = u16::wrap(frames.clone());
     let batch = FrameBatch { first: 0, shape: BatchShape { frames: INTERVAL, detector: DETECTOR }, counts };
@@ -55,14 +60,4 @@ fn run(mean: f64, check_only: bool) {
         let there = frames.iter().filter(|&&count| count > 0).count();
         println!("| {mean} | {:.2} | {:.2} |", best * 1e9 / frames.len() as f64, best * 1e9 / there as f64);
     }
-}
-
-/// Knuth's way.
-fn poisson(rng: &mut Pcg64, mean: f64) -> u16 {
-    let (limit, mut product, mut count) = ((-mean).exp(), rng.random::<f64>(), 0);
-    while product > limit {
-        product *= rng.random::<f64>();
-        count += 1;
-    }
-    count
 }

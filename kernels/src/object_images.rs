@@ -14,6 +14,7 @@ use num_complex::Complex64;
 pub(crate) use cuda::{FINISH_IMAGES, LARGEST_SUMS, OBJECT_PLANES};
 
 use crate::correct_spectra::{CorrectError, CorrectSpectra};
+use crate::device::DeviceError;
 use crate::invert_half_plane::InvertError;
 use crate::types::ScanShape;
 
@@ -75,6 +76,17 @@ pub enum ObjectError {
     /// The transform failed.
     #[error(transparent)]
     Invert(#[from] InvertError),
+}
+
+impl ObjectError {
+    /// Whether the device had no room.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        let (Self::Correct(CorrectError::Device(error)) | Self::Invert(InvertError::Device(error))) = self
+        else {
+            return false;
+        };
+        matches!(error, DeviceError::OutOfMemory { .. })
+    }
 }
 
 /// The images of an object.

@@ -336,7 +336,13 @@ impl MakeObjectImages for Processor {
     ) -> Result<ObjectImages, ObjectError> {
         match (self, sums) {
             (_, ProcessorSums::Cpu(sums)) => Cpu.object_images(sums, scan, by),
-            (Self::Cuda(cuda), ProcessorSums::Cuda(sums)) => cuda.object_images(sums, scan, by),
+            (Self::Cuda(cuda), ProcessorSums::Cuda(sums)) => match cuda.object_images(sums, scan, by) {
+                // a few images are nothing to the processor
+                Err(error) if error.is_out_of_memory() => {
+                    Cpu.object_images(&cuda.download_sums(sums)?, scan, by)
+                }
+                made => made,
+            },
             (Self::Cpu, ProcessorSums::Cuda(_)) => Err(CorrectError::from(elsewhere()).into()),
         }
     }

@@ -1,8 +1,10 @@
 //! Poisson counts in a disk, as a bright field looks.
 
 use kernels::types::{Count, CountType};
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
+
+use crate::poisson::poisson;
 
 /// Frames of a case.
 pub const FRAMES: usize = 128;
@@ -68,16 +70,4 @@ impl Case {
         }
         counts
     }
-}
-
-/// A Poisson count by multiplying uniforms (Knuth, The Art of Computer Programming 2, section 3.4.1).
-fn poisson(mean: f64, random: &mut Pcg64) -> u32 {
-    let limit = (-mean).exp();
-    let mut product: f64 = random.random();
-    let mut count = 0;
-    while product > limit {
-        product *= random.random::<f64>();
-        count += 1;
-    }
-    count
 }

@@ -320,9 +320,7 @@ impl Slabs {
             result::event::record(event, stream)
         }
     }
-}
 
-impl Slabs {
     /// Copies from the device, slab by slab: while one is emptied the next are filled.
     fn receive(
         &mut self,
